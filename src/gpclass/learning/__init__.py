@@ -1,0 +1,1 @@
+"""learning (see docs/architecture.md)."""

@@ -1,0 +1,1 @@
+"""likelihoods (see docs/architecture.md)."""

@@ -1,0 +1,100 @@
+"""What every likelihood answers about one label and its latent value, vectorised over sites."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Derivatives(NamedTuple):
+    """First to third derivative of ``log p(y|f)`` by f, each of the shape of f."""
+
+    first: Array
+    second: Array
+    third: Array
+
+
+class TiltedMoments(NamedTuple):
+    """Moments of the tilted density ``p(y|f) N(f|m, v) / Z`` (RW06 eq. 3.58).
+
+    ``log_z`` is log Z, ``mean`` and ``variance`` are those of the normalised density.
+    ``d_mean`` and ``d2_mean`` are the first and second derivative of log Z by m; they carry the
+    same information as the moments (``mean = m + v d_mean``, ``variance = v + v^2 d2_mean``)
+    without the cancellation where the label says little.
+    """
+
+    log_z: Array
+    mean: Array
+    variance: Array
+    d_mean: Array
+    d2_mean: Array
+
+
+class Linearisation(NamedTuple):
+    """Statistical linear regression of E[y|f] on f ~ N(m, v): ``A f + b``, error variance Omega.
+
+    GTS19 eq. 9 and 15 to 17.
+    """
+
+    A: Array
+    b: Array
+    Omega: Array
+
+
+class ExpectedLogProb(NamedTuple):
+    """``E[log p(y|f)]`` under f ~ N(m, v) and its derivatives by m and by v."""
+
+    value: Array
+    d_mean: Array
+    d_var: Array
+
+
+class Likelihood(ABC):
+    """p(y | f) for labels y in {-1, +1} and a latent f, vectorised over sites.
+
+    All arguments broadcast against each other; y is an array of -1.0 and +1.0, f, mean and var
+    are finite, ``var >= 0``. Results have the broadcast shape, are finite for every finite input
+    (log-probabilities may reach -1e300, never -inf) and never NaN.
+
+    Laws, each a check in `gpclass.testing.check_likelihood`:
+
+    - ``exp(log_prob(1, f)) + exp(log_prob(-1, f)) = 1``
+    - ``derivatives`` are those of ``log_prob`` (central differences)
+    - ``tilted_moments(y, m, 0)`` is ``(log_prob(y, m), m, 0)``
+    - ``tilted_moments(y, m, v).log_z = log int p(y|f) N(f|m, v) df`` to 1e-10
+    - ``d_mean, d2_mean`` are the derivatives of ``log_z`` by m; ``0 <= variance``
+    - ``linearise``: ``A = Cov[f, E[y|f]] / v``, ``b = E[y] - A m``, ``Omega = 1 - E[y]^2 - A^2 v``
+    - ``expected_log_prob`` is the integral of ``log_prob``, ``d_mean = E[first]``,
+      ``d_var = E[second] / 2``
+    - ``predict_proba(m, v) = exp(tilted_moments(1, m, v).log_z)``
+    """
+
+    name: ClassVar[str]
+    log_concave: ClassVar[bool]
+
+    @abstractmethod
+    def log_prob(self, y: Array, f: Array) -> Array:
+        """Log p(y|f)."""
+
+    @abstractmethod
+    def derivatives(self, y: Array, f: Array) -> Derivatives:
+        """First to third derivative of ``log p(y|f)`` by f."""
+
+    @abstractmethod
+    def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
+        """Moments of ``p(y|f) N(f|mean, var)``."""
+
+    @abstractmethod
+    def linearise(self, mean: Array, var: Array) -> Linearisation:
+        """Best affine fit to ``E[y|f]`` for f ~ N(mean, var), y in {-1, +1}."""
+
+    @abstractmethod
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
+        """``E[log p(y|f)]`` for f ~ N(mean, var)."""
+
+    @abstractmethod
+    def predict_proba(self, mean: Array, var: Array) -> Array:
+        """P(y = +1) for f ~ N(mean, var), averaged over the latent, not squashed at its mean."""

@@ -1,0 +1,1 @@
+"""multiclass (see docs/architecture.md)."""

@@ -1,0 +1,1 @@
+"""priors (see docs/architecture.md)."""
