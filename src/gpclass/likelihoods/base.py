@@ -98,3 +98,35 @@ class Likelihood(ABC):
     @abstractmethod
     def predict_proba(self, mean: Array, var: Array) -> Array:
         """P(y = +1) for f ~ N(mean, var), averaged over the latent, not squashed at its mean."""
+
+
+def linearisation(y: Array, log_z: Array, d_mean: Array, mean: Array, var: Array) -> Linearisation:
+    """Statistical linear regression from the tilted evidence of the rarer label.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        The label in {-1, +1} that is less probable under ``f ~ N(mean, var)``.
+    log_z, d_mean : ndarray of shape (n,)
+        Its log evidence and the derivative of that by the mean, as in `TiltedMoments`.
+    mean, var : ndarray of shape (n,)
+        Of the Gaussian.
+
+    Returns
+    -------
+    Linearisation
+        With q the evidence, ``E[y] = y (2q - 1)``, ``A = dE[y]/dm`` (Stein's identity
+        ``Cov[f, g(f)] = v dE[g(f)]/dm``) and ``Omega = 1 - E[y]^2 - A^2 v``, which is
+        ``4 q (1 - q - q d_mean^2 v)``: no digits are lost in either tail. Omega stays above
+        zero where q underflows; A is zero there.
+
+    References
+    ----------
+    GTS19 eq. 15 to 17. The supplement's ``1 - alpha^2`` for the variance of a probit label should
+    read ``1 - (2 alpha - 1)^2``.
+    """
+    q = np.exp(log_z)
+    A = 2.0 * y * q * d_mean
+    standardised = d_mean * np.sqrt(var)
+    omega = 4.0 * q * (1.0 - q - q * standardised * standardised)
+    return Linearisation(A, y * (2.0 * q - 1.0) - A * mean, np.maximum(omega, np.finfo(float).tiny))

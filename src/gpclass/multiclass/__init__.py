@@ -1,1 +1,9 @@
-"""multiclass (see docs/architecture.md)."""
+"""Many classes: decompositions into binary problems, for now."""
+
+from typing import Final
+
+from gpclass.multiclass.decomposition import Decomposition, OneVsOne, OneVsRest, Subproblem
+
+DECOMPOSITIONS: Final = {"one_vs_rest": OneVsRest, "one_vs_one": OneVsOne}
+
+__all__ = ["DECOMPOSITIONS", "Decomposition", "OneVsOne", "OneVsRest", "Subproblem"]

@@ -1,1 +1,11 @@
-"""testing (see docs/architecture.md)."""
+"""The laws that every part satisfies, for our parts and for users' own.
+
+Each check raises an AssertionError that names the law which fails.
+"""
+
+from gpclass.testing.inference import check_inference
+from gpclass.testing.kernels import check_kernel
+from gpclass.testing.likelihoods import check_likelihood
+from gpclass.testing.priors import check_prior
+
+__all__ = ["check_inference", "check_kernel", "check_likelihood", "check_prior"]

@@ -1,0 +1,1 @@
+"""Figures of speed and memory, taken beside their rivals in one run: ``make bench``."""

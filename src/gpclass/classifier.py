@@ -1,0 +1,481 @@
+"""The estimator: validates, picks the parts, keeps what fit learnt."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from gpclass.exceptions import ConvergenceWarning
+from gpclass.inference import Approximation
+from gpclass.kernels import Precomputed, default_kernel, validate_precomputed
+from gpclass.learning import BinaryProblem, KeepFixed, Learned, Learner, draw_starts
+from gpclass.model import BinaryModel, log_probabilities
+from gpclass.parts import check_kernel_argument, is_precomputed, pick_parts, takes_vectors
+from gpclass.progress import EvidenceProgress
+from gpclass.report import OptimizerReport, ReportedRun, parameter_names
+from gpclass.sites import Sites
+from gpclass.weights import row_weights
+
+Array = NDArray[np.float64]
+
+
+@final
+class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian process classification, as scikit-learn's class of this name, and more.
+
+    The latent function has a Gaussian process prior; its posterior given the labels is
+    approximated by a Gaussian; the kernel's hyperparameters are those of largest evidence; class
+    probabilities are averages over the latent.
+
+    Parameters
+    ----------
+    kernel : Kernel, "precomputed" or None, default=None
+        A kernel of `sklearn.gaussian_process.kernels`. None: a signal variance times an RBF whose
+        length-scale starts at the median distance between rows, both learnt. "precomputed": X is
+        the (n, n) covariance matrix; for new rows it is (m, n), with their prior variances as
+        column n where the training diagonal is not constant.
+    likelihood : {"logit", "probit"} or Likelihood, default="logit"
+        What a label says about the latent.
+    inference : {"laplace"} or a method such as ``Laplace(tol=1e-8)``, default="laplace"
+        How the Gaussian is found.
+    learning : {"evidence"} or Learner, default="evidence"
+        How hyperparameters are found.
+    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+        How more than two classes are split. Pairs are coupled into probabilities by the method
+        of Wu, Lin & Weng (2004).
+    inducing : None
+        The exact prior; no other value exists yet.
+    hyperprior : None
+        No prior over hyperparameters; no other value exists yet.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied into the sample weights.
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        As in scikit-learn; None keeps the kernel as it is.
+    n_restarts_optimizer : int, default=0
+        Further runs, started uniformly within the (logarithmic) bounds.
+    max_iter_predict : int, default=100
+        Iteration limit of the inference.
+    warm_start : bool, default=False
+        Start the inference of the next fit from the sites of this one.
+    copy_X_train : bool, default=True
+        Whether to keep a copy of X, or X itself.
+    random_state : int, RandomState instance or None, default=None
+        Draws the starts of restarts.
+    n_jobs : int, default=None
+        Processes for restarts or binary problems. The result does not depend on it.
+    verbose : int, default=0
+        1 shows a line of progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    n_classes_ : int
+    kernel_ : Kernel
+        With the values that were learnt; a CompoundKernel for several binary problems.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only where X has string column names.
+    X_train_ : ndarray of shape (n, d), or list of object
+    y_train_ : ndarray of shape (n,)
+        Class indices.
+    log_marginal_likelihood_value_ : float
+        Evidence in nats; the mean over the binary problems where there are several.
+    converged_ : bool
+        Whether every inference reached its end.
+    n_iter_ : int
+        Largest number of iterations of the final inferences.
+    optimizer_report_ : OptimizerReport
+        Every run of the optimiser.
+
+    References
+    ----------
+    RW06 chapter 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpclass import GaussianProcessClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaussianProcessClassifier().fit(X, y)
+    >>> model.predict_proba(X[:2]).round(2)
+    array([[0.99, 0.01, 0.  ],
+           [0.98, 0.02, 0.  ]])
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | str | None = None,
+        *,
+        likelihood: Any = "logit",
+        inference: Any = "laplace",
+        learning: Any = "evidence",
+        multi_class: str = "one_vs_rest",
+        inducing: None = None,
+        hyperprior: None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        optimizer: Any = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        max_iter_predict: int = 100,
+        warm_start: bool = False,
+        copy_X_train: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inference = inference
+        self.learning = learning
+        self.multi_class = multi_class
+        self.inducing = inducing
+        self.hyperprior = hyperprior
+        self.class_weight = class_weight
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter_predict = max_iter_predict
+        self.warm_start = warm_start
+        self.copy_X_train = copy_X_train
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> "GaussianProcessClassifier":
+        """Learn the kernel's hyperparameters and the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), DataFrame, list of object, or (n, n) if precomputed
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
+
+        Returns
+        -------
+        self : GaussianProcessClassifier
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the argument that is wrong.
+        NotPositiveDefiniteError
+            A ValueError, where the kernel is not positive semi-definite on X.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where an inference did not converge, or a hyperparameter of a kernel that was given
+            ended on a bound.
+        """
+        parts = pick_parts(self)
+        check_kernel_argument(self.kernel)
+        X, y = self._validate_fit(X, y)
+        weights = row_weights(X, y, sample_weight, self.class_weight)
+        used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
+        classes, codes = np.unique(y if used is None else y[used], return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "GaussianProcessClassifier requires 2 or more distinct classes; got "
+                f"{len(classes)} class (only {classes.tolist()})"
+                + ("" if used is None else " among the rows of positive weight")
+            )
+        kernel = self._starting_kernel(X, used)
+        problems, names = [], []
+        for name, rows, labels in parts.decomposition.split(codes, classes):
+            # row numbers of the subproblem count the used rows
+            if used is not None:
+                rows = used if rows is None else used[rows]
+            w = weights if rows is None or weights is None else weights[rows]
+            names.append(name)
+            problems.append(
+                BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
+            )
+        learned = self._learn(problems, parts.learner)
+
+        self.classes_, self.n_classes_ = classes, len(classes)
+        self._decomposition = parts.decomposition
+        self.X_train_ = X
+        self.y_train_ = np.searchsorted(classes, y)
+        self.models_ = [
+            BinaryModel(
+                problem.at(result.theta),
+                result.sites,
+                result.log_evidence,
+                result.outcome_name,
+                result.n_iter,
+            )
+            for problem, result in zip(problems, learned, strict=True)
+        ]
+        self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in self.models_])
+        self.converged_ = all(m.outcome.converged for m in self.models_)
+        self.n_iter_ = max(1, *(m.n_iter for m in self.models_)) if self.models_ else 1
+        self.optimizer_report_ = OptimizerReport(
+            parameter_names(kernel),
+            tuple(
+                ReportedRun(name, run)
+                for name, result in zip(names, learned, strict=True)
+                for run in result.runs
+            ),
+        )
+        self._warn(names)
+        return self
+
+    def _validate_fit(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        if takes_vectors(self.kernel):
+            X, y = validate_data(self, X, y, dtype=np.float64, copy=bool(self.copy_X_train))
+            if is_precomputed(self.kernel):
+                validate_precomputed(X)
+        else:
+            X, y = validate_data(self, X, y, dtype=None, ensure_2d=False)
+        check_classification_targets(y)
+        return X, y
+
+    def _starting_kernel(self, X: Any, used: NDArray[np.intp] | None) -> Kernel:
+        if self.kernel is None:
+            return default_kernel(X if used is None else X[used])
+        if is_precomputed(self.kernel):
+            return Precomputed()
+        return clone(self.kernel)
+
+    def _learn(self, problems: list[BinaryProblem], learner: Learner) -> list[Learned]:
+        random_state = check_random_state(self.random_state)
+        n_restarts = 0 if isinstance(learner, KeepFixed) else int(self.n_restarts_optimizer)
+        starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
+        inits = self._warm_sites(problems)
+        with EvidenceProgress(int(self.verbose)) as progress:
+            if len(problems) == 1:
+                return [
+                    learner.learn(
+                        problems[0],
+                        starts[0],
+                        init=inits[0],
+                        n_jobs=self.n_jobs,
+                        progress=progress.update,
+                    )
+                ]
+            parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+            here = progress.update if parallel.n_jobs == 1 else None
+            tasks = (
+                delayed(learn_alone)(learner, problem, start, init, here)
+                for problem, start, init in zip(problems, starts, inits, strict=True)
+            )
+            results = []
+            for result in parallel(tasks):
+                results.append(result)
+                if here is None:
+                    progress.update(result.log_evidence)
+            return results
+
+    def _warm_sites(self, problems: list[BinaryProblem]) -> list[Sites | None]:
+        """Sites of the last fit where warm_start asks for them and they fit the new problems."""
+        last = getattr(self, "models_", []) if self.warm_start else []
+        if len(last) != len(problems):
+            return [None] * len(problems)
+        return [
+            model.sites if len(model.sites) == len(problem.y) else None
+            for model, problem in zip(last, problems, strict=True)
+        ]
+
+    def _warn(self, names: list[str]) -> None:
+        for name, model in zip(names, self.models_, strict=True):
+            if not model.outcome.converged:
+                warnings.warn(
+                    f"inference for {name} {model.outcome.value}", ConvergenceWarning, stacklevel=3
+                )
+        if self.kernel is not None and self.optimizer is not None:
+            for model in self.models_:
+                # scikit-learn's own words, once for each hyperparameter on a bound
+                model.problem.kernel._check_bounds_params()
+
+    # -------------------------------------------------------------- predict
+
+    def _validate_new(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if not takes_vectors(self.kernel):
+            return validate_data(self, X, dtype=None, ensure_2d=False, reset=False)
+        if is_precomputed(self.kernel) and np.shape(X)[1:] == (self.n_features_in_ + 1,):
+            # the last column has the new rows' own variances
+            return check_array(X, dtype=np.float64)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _log_proba_pairs(self, X: Any) -> Array:
+        """``log P(-1)`` and ``log P(+1)`` under each binary problem, shape (m, k, 2)."""
+        X = self._validate_new(X)
+        log_pairs = np.empty((len(X), len(self.models_), 2))
+        for k, model in enumerate(self.models_):
+            mean, variance = model.latent(X)
+            log_pairs[:, k, :] = log_probabilities(model.problem.likelihood, mean, variance)
+        return log_pairs
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, averaged over the latent.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or list of object
+
+        Returns
+        -------
+        P : ndarray of shape (m, C)
+            Columns in the order of ``classes_``; rows sum to one.
+        """
+        log_pairs = self._log_proba_pairs(X)
+        return self._decomposition.combine(log_pairs, self.n_classes_)
+
+    def decision_function(self, X: Any) -> Array:
+        """Log odds of the second class, or log probabilities where there are more than two.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or list of object
+
+        Returns
+        -------
+        scores : ndarray of shape (m,), or (m, C) for C > 2
+            Larger is more probable; `predict` takes the largest, or the sign.
+        """
+        log_pairs = self._log_proba_pairs(X)
+        if self.n_classes_ == 2:
+            return np.asarray(log_pairs[:, 0, 1] - log_pairs[:, 0, 0])
+        P = self._decomposition.combine(log_pairs, self.n_classes_)
+        return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or list of object
+
+        Returns
+        -------
+        labels : ndarray of shape (m,)
+        """
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of the latent function, for two classes (RW06 Algorithm 3.2).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or list of object
+
+        Returns
+        -------
+        latent_mean, latent_var : ndarray of shape (m,)
+
+        Raises
+        ------
+        ValueError
+            For more than two classes.
+        """
+        check_is_fitted(self)
+        if self.n_classes_ > 2:
+            raise ValueError(
+                "Returning the mean and variance of the latent function f is only supported for "
+                f"binary classification, received {self.n_classes_} classes."
+            )
+        X = self._validate_new(X)
+        return self.models_[0].latent(X)
+
+    # ------------------------------------------------------------- evidence
+
+    @property
+    def kernel_(self) -> Kernel:
+        """Kernel with the hyperparameters that were learnt."""
+        check_is_fitted(self, "models_")
+        kernels = [model.problem.kernel for model in self.models_]
+        return kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
+
+    @property
+    def approximation_(self) -> Approximation:
+        """Approximation of the binary problem (a list of them where there are several)."""
+        check_is_fitted(self, "models_")
+        found = [model.approximation() for model in self.models_]
+        return found[0] if len(found) == 1 else found
+
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """Evidence of hyperparameters, in nats: the mean over the binary problems.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,) or (k * p,), default=None
+            Logarithms of the hyperparameters: of the kernel of all k binary problems, or of each
+            in turn. None: the value at those that were learnt.
+        eval_gradient : bool, default=False
+            Whether to return the gradient by theta too.
+        clone_kernel : bool, default=True
+            False also sets ``kernel_.theta`` to theta.
+
+        Returns
+        -------
+        log_evidence : float
+        gradient : ndarray of the shape of theta
+            Only where eval_gradient is True.
+
+        Raises
+        ------
+        ValueError
+            For a theta of the wrong length, and for a gradient without theta.
+        """
+        check_is_fitted(self)
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("eval_gradient=True needs theta")
+            return self.log_marginal_likelihood_value_
+        theta = np.asarray(theta, dtype=np.float64)
+        k, p = len(self.models_), len(self.models_[0].problem.theta)
+        if theta.shape not in ((p,), (k * p,)):
+            raise ValueError(
+                f"theta must have length {p}"
+                + (f" (or {k * p}, {p} for each of the {k} binary problems)" if k > 1 else "")
+                + f", got shape {theta.shape}"
+            )
+        thetas = theta.reshape(k, p) if theta.size == k * p else np.tile(theta, (k, 1))
+        evaluations = [
+            model.problem.evaluate(t, gradient=eval_gradient, init=model.sites)
+            for model, t in zip(self.models_, thetas, strict=True)
+        ]
+        if not clone_kernel:
+            for model, t in zip(self.models_, thetas, strict=True):
+                model.problem.kernel.theta = t
+        value = np.mean([e.log_evidence for e in evaluations])
+        if not eval_gradient:
+            return value
+        gradients = np.array([e.gradient for e in evaluations]) / k
+        return value, gradients.ravel() if theta.size == k * p else gradients.sum(axis=0)
+
+    # ------------------------------------------------------ scikit-learn's
+
+    def __sklearn_tags__(self) -> Any:
+        """Say what the estimator takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+
+def learn_alone(
+    learner: Learner, problem: BinaryProblem, starts: Array, init: Sites | None, progress: Any
+) -> Learned:
+    """One of several binary problems, with one BLAS thread so that n_jobs changes no bit."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        return learner.learn(problem, starts, init=init, progress=progress)

@@ -1,0 +1,186 @@
+"""What an inference method returns, whichever method it is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.likelihoods.base import Likelihood
+from gpclass.priors import DensePrior, Prior, SiteFactor
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+
+class Outcome(Enum):
+    """How an iteration ended; the value says what happened and what to try."""
+
+    CONVERGED = "converged to the tolerance that was asked for"
+    ROUNDING = (
+        "converged as far as float64 allows: the covariance is so large or so badly conditioned "
+        "that rounding alone exceeds the tolerance; the result is the best that can be had, and a "
+        "smaller signal variance or a WhiteKernel would sharpen it"
+    )
+    MAX_ITER = (
+        "stopped at the iteration limit before the tolerance was reached; raise max_iter_predict "
+        "(or max_iter of the inference method), or bound the signal variance"
+    )
+    STALLED = (
+        "no step along the ascent direction improved the objective although the gradient is not "
+        "zero; check that the derivatives of the likelihood are those of its log_prob "
+        "(gpclass.testing.check_likelihood) and that the kernel is positive semi-definite"
+    )
+
+    @property
+    def converged(self) -> bool:
+        """Whether the result can be used as a solution."""
+        return self in (Outcome.CONVERGED, Outcome.ROUNDING)
+
+
+@final
+@dataclass(frozen=True)
+class SitePosterior:
+    """The Gaussian ``q(f) ∝ p(f) prod_i site_i``.
+
+    Parameters
+    ----------
+    sites : Sites
+    factor : SiteFactor
+        Of the prior beside the sites' precisions.
+    mean_weights : ndarray of shape (n,)
+        ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
+    mean : ndarray of shape (n,)
+        ``m = K a``.
+    """
+
+    sites: Sites
+    factor: SiteFactor
+    mean_weights: Array
+    mean: Array
+
+    @classmethod
+    def from_sites(cls, prior: Prior, sites: Sites) -> "SitePosterior":
+        """Condition the prior on the sites: ``a = (I + T K)^-1 nu``."""
+        factor = prior.factor(sites.tau)
+        a = factor.shrink(sites.nu)
+        return cls(sites, factor, a, prior.multiply(a))
+
+    def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
+        """Latent mean and variance at m new inputs (RW06 Algorithm 3.2, lines 4 to 6).
+
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n, m)
+            Covariance of training and new inputs, overwritten.
+        k_diag : ndarray of shape (m,)
+            Prior variances of the new inputs.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (m,)
+            A variance that rounding made negative is 0.
+        """
+        # einsum without optimisation sums in one order whatever m is: a row's result does not
+        # depend on the batch that it is predicted in.
+        mean = np.einsum("ij,i->j", K_cross, self.mean_weights)
+        variance = k_diag - self.factor.reduced_variance(K_cross)
+        return mean, np.maximum(variance, 0.0)
+
+
+@dataclass(frozen=True)
+class Approximation(ABC):
+    """A Gaussian approximation of the latent posterior, its evidence, and how it was found.
+
+    Parameters
+    ----------
+    posterior : SitePosterior
+    log_evidence : float
+        Approximation of ``log p(y | X, theta)`` by the method that made this object, in nats.
+    outcome : Outcome
+    n_iter : int
+        Iterations (Newton steps, sweeps, ...) that were taken.
+    n_factorisations : int
+        Factorisations of B among them: what the time goes into.
+    """
+
+    posterior: SitePosterior
+    log_evidence: float
+    outcome: Outcome
+    n_iter: int
+    n_factorisations: int
+
+    @property
+    def sites(self) -> Sites:
+        """The Gaussian sites."""
+        return self.posterior.sites
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iteration reached its end."""
+        return self.outcome.converged
+
+    @abstractmethod
+    def evidence_pullback(self) -> Any:
+        """``d log_evidence / dK``, explicit and implicit terms; for a dense prior (n, n)."""
+
+
+class InferenceMethod(Protocol):
+    """A frozen dataclass of settings, called as a pure function."""
+
+    def __call__(
+        self,
+        prior: Prior | ArrayLike,
+        y: ArrayLike,
+        likelihood: Likelihood,
+        *,
+        weights: ArrayLike | None = None,
+        init: Approximation | Sites | None = None,
+    ) -> Approximation:
+        """Approximate ``p(f | y)``; labels in {-1, +1}; ``init`` is where to start from."""
+
+
+def as_problem(
+    prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None
+) -> tuple[Prior, Array, Array]:
+    """Check and convert what every method is called with.
+
+    Raises
+    ------
+    ValueError
+        For labels other than -1 and +1, negative or non-finite weights, or unequal lengths.
+    """
+    if not isinstance(prior, Prior):
+        prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.shape != (prior.n,):
+        raise ValueError(
+            f"y must have one label for each of the {prior.n} latent values of the prior, got "
+            f"shape {labels.shape}"
+        )
+    if not np.isin(labels, (-1.0, 1.0)).all():
+        raise ValueError("y must hold -1 and +1 only")
+    if weights is None:
+        return prior, labels, np.ones(prior.n)
+    powers = np.asarray(weights, dtype=np.float64)
+    if powers.shape != labels.shape or not np.isfinite(powers).all() or (powers < 0).any():
+        raise ValueError(
+            f"weights must be {prior.n} finite non-negative numbers, got shape {powers.shape} "
+            f"with minimum {powers.min() if powers.size else 'none'}"
+        )
+    return prior, labels, powers
+
+
+def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
+    """Sites of ``init``, refused where they belong to another number of points."""
+    sites = init.sites if isinstance(init, Approximation) else init
+    if sites is not None and len(sites) != n:
+        raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")
+    return sites
+
+
+# The signature that `functools.partial` or a user's function may have instead of the Protocol.
+InferenceCallable = Callable[..., Approximation]

@@ -1,0 +1,153 @@
+"""Sums, products and powers of bound kernels: the chain rule, tile by tile."""
+
+from typing import Any, NoReturn, final
+
+import numpy as np
+from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
+
+from gpclass.kernels.elementary import Constant
+from gpclass.kernels.tiles import Array, BoundKernel, LogDifferentiable, bind, binds
+
+
+def _constant_last(a: BoundKernel, b: BoundKernel) -> tuple[BoundKernel, BoundKernel]:
+    """Order the pair so that a tile is filled cheaply: a constant then scales it in place."""
+    return (b, a) if isinstance(a, Constant) else (a, b)
+
+
+@final
+class _Sum(BoundKernel):
+    def __init__(self, a: BoundKernel, b: BoundKernel) -> None:
+        self.n_theta = a.n_theta + b.n_theta
+        self._a, self._b = a, b
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        first, second = _constant_last(self._a, self._b)
+        tile = first.value(rows, cols)
+        second.add_into(rows, cols, tile)
+        return tile
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        return np.concatenate([self._a.pull(rows, cols, G), self._b.pull(rows, cols, G)])
+
+
+def _product_value(a: BoundKernel, b: BoundKernel, rows: slice, cols: slice) -> Array:
+    first, second = _constant_last(a, b)
+    tile = first.value(rows, cols)
+    second.multiply_into(rows, cols, tile)
+    return tile
+
+
+@final
+class _LogProduct(LogDifferentiable):
+    """``log K = log K_a + log K_b``: both factors pull the same M."""
+
+    def __init__(self, a: LogDifferentiable, b: LogDifferentiable) -> None:
+        self.n_theta = a.n_theta + b.n_theta
+        self._a, self._b = a, b
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        return _product_value(self._a, self._b, rows, cols)
+
+    def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
+        return np.concatenate([self._a.pull_log(rows, cols, M), self._b.pull_log(rows, cols, M)])
+
+
+@final
+class _MixedProduct(BoundKernel):
+    """``dK = K_b dK_a + K_a dK_b`` where a factor may vanish or change sign."""
+
+    def __init__(self, a: BoundKernel, b: BoundKernel) -> None:
+        self.n_theta = a.n_theta + b.n_theta
+        self._a, self._b = a, b
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        return _product_value(self._a, self._b, rows, cols)
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        return np.concatenate(
+            [
+                self._pull_factor(self._a, self._b, rows, cols, G),
+                self._pull_factor(self._b, self._a, rows, cols, G),
+            ]
+        )
+
+    @staticmethod
+    def _pull_factor(
+        factor: BoundKernel, other: BoundKernel, rows: slice, cols: slice, G: Array
+    ) -> Array:
+        if factor.n_theta == 0:
+            return np.zeros(0)
+        weighted = G.copy()
+        other.multiply_into(rows, cols, weighted)
+        return factor.pull(rows, cols, weighted)
+
+
+def _raise(tile: Array, exponent: float) -> Array:
+    if exponent == 2.0:
+        tile *= tile
+    elif exponent != 1.0:
+        tile **= exponent
+    return tile
+
+
+@final
+class _LogPower(LogDifferentiable):
+    """``log K^p = p log K``."""
+
+    def __init__(self, base: LogDifferentiable, exponent: float) -> None:
+        self.n_theta = base.n_theta
+        self._base, self._exponent = base, exponent
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        return _raise(self._base.value(rows, cols), self._exponent)
+
+    def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
+        return self._exponent * self._base.pull_log(rows, cols, M)
+
+
+@final
+class _Power(BoundKernel):
+    """``dK^p = p K^(p-1) dK``."""
+
+    def __init__(self, base: BoundKernel, exponent: float) -> None:
+        self.n_theta = base.n_theta
+        self._base, self._exponent = base, exponent
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        return _raise(self._base.value(rows, cols), self._exponent)
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        if self.n_theta == 0:
+            return np.zeros(0)
+        base = self._base.value(rows, cols)
+        weighted = G * _raise(base.copy(), self._exponent - 1.0)
+        return self._exponent * self._base.pull(rows, cols, weighted, base)
+
+
+@binds(Sum)
+def _bind_sum(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+    return _Sum(bind(kernel.k1, X, X_new), bind(kernel.k2, X, X_new))
+
+
+@binds(Product)
+def _bind_product(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+    a, b = bind(kernel.k1, X, X_new), bind(kernel.k2, X, X_new)
+    if isinstance(a, LogDifferentiable) and isinstance(b, LogDifferentiable):
+        return _LogProduct(a, b)
+    return _MixedProduct(a, b)
+
+
+@binds(Exponentiation)
+def _bind_power(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+    base, exponent = bind(kernel.kernel, X, X_new), float(kernel.exponent)
+    if isinstance(base, LogDifferentiable):
+        return _LogPower(base, exponent)
+    return _Power(base, exponent)
+
+
+@binds(CompoundKernel)
+def _refuse_compound(kernel: Any, X: Any, X_new: Any | None) -> NoReturn:
+    raise ValueError(
+        "kernel is a CompoundKernel, which is several kernels and not one; "
+        "pass one of its `kernels`, or their sum or product"
+    )

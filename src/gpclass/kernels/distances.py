@@ -1,0 +1,185 @@
+"""Scaled squared distances between rows, and their weighted sums, tile by tile."""
+
+from typing import Any, final
+
+import numpy as np
+from scipy.linalg import blas
+from scipy.spatial.distance import cdist
+
+from gpclass.kernels.tiles import Array
+
+# From this many columns on one matrix product is faster than cdist (measured at n = 2000).
+_GRAM_MIN_COLUMNS = 6
+# |a - b|^2 = |a|^2 + |b|^2 - 2 a'b loses about eps |a|^2; at this limit that is 1e-13.
+_GRAM_MAX_SQUARED_NORM = 250.0
+# Beyond this scaled squared distance points are equally far; its square root is finite, and so
+# are the polynomials of it that kernels multiply by exp(-r).
+_FARTHEST = 1e280
+# Scaled coordinates beyond this may reach _FARTHEST.
+_FAR_COORDINATE = 1e130
+# OpenBLAS runs dgemm on one thread up to this n m k.
+_SERIAL_PRODUCT = 2**18
+# Pieces of fewer rows than this are slow; the sum is split instead.
+_MIN_HEIGHT = 16
+_SPLIT_DEPTH = 32
+# Below this share of its absolute terms a contraction has lost too many of its 16 digits.
+_CANCELLED = 1e-5
+
+
+def inner(A: Array, B: Array) -> float:
+    """``sum_ij A_ij B_ij`` of two C-contiguous arrays."""
+    # ddot wakes a second thread for this: 0.1 ms a tile, measured, where the sum takes 0.01
+    return float(np.einsum("i,i", A.reshape(-1), B.reshape(-1)))
+
+
+def gram(A: Array, B: Array) -> Array:
+    """Return ``A B'``, C-contiguous (n, m), of C-contiguous A (n, k) and B (m, k).
+
+    In pieces too small for OpenBLAS to wake its threads (it does from n m k = 2^18 on): under
+    load each wake-up waits for the scheduler, which was measured to make a product of tiles a
+    hundred times slower, and one thread's result has the same bits on any number of cores.
+    """
+    (n, inner_size), m = A.shape, len(B)
+    product = np.empty((n, m))
+    depth = max(inner_size, 1)
+    if depth * m * _MIN_HEIGHT > _SERIAL_PRODUCT:
+        depth = min(depth, _SPLIT_DEPTH)
+    height = max(1, _SERIAL_PRODUCT // (depth * max(m, 1)))
+    for i in range(0, n, height):
+        rows = slice(i, i + height)
+        for k in range(0, max(inner_size, 1), depth):
+            columns = slice(k, k + depth)
+            # as the transpose, whose columns are contiguous as BLAS wants them
+            blas.dgemm(
+                1.0,
+                B[:, columns].T,
+                A[rows, columns].T,
+                beta=float(k > 0),
+                c=product[rows].T,
+                trans_a=1,
+                overwrite_c=1,
+            )
+    return product
+
+
+def symmetrise(tile: Array) -> None:
+    """Replace a square tile by the mean of itself and its transpose, exactly symmetric."""
+    tile *= 0.5
+    tile += tile.T.copy()
+
+
+@final
+class Distances:
+    """``D_k(i, j) = (x_ik - x'_jk)^2 / l_k^2`` and ``r^2(i, j) = sum_k D_k(i, j)``.
+
+    Columns that keep one sign are shifted by their smallest magnitude before they are scaled:
+    an offset then costs no digits, and the shift itself costs none either, as ``|x - c| <= |x|``
+    (centring by a mean would where one row is an outlier). Between training rows the distances
+    may come from one matrix product of centred columns where that keeps 13 digits (``gram=True``
+    and small norms), with an exactly zero diagonal. Distances to new
+    rows are always sums of squared differences: an entry depends on its two rows alone, and not
+    on the batch. Coordinates more than 1.8e308 length-scales away fall together.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    X_new : ndarray of shape (m, d) or None
+        None: the columns are the training rows.
+    length_scale : float or ndarray of shape (d,)
+    gram : bool
+        Whether an absolute error of 1e-13 in r^2 is harmless (it is not under a square root).
+
+    Raises
+    ------
+    ValueError
+        If there is neither one length-scale nor one a column.
+    """
+
+    def __init__(self, X: Array, X_new: Array | None, length_scale: Any, *, gram: bool) -> None:
+        scale = np.atleast_1d(np.squeeze(np.asarray(length_scale, dtype=np.float64)))
+        if scale.ndim > 1 or scale.size not in (1, X.shape[1]):
+            raise ValueError(
+                f"length_scale has shape {scale.shape}, but X has {X.shape[1]} columns: "
+                f"expected one length-scale or one a column"
+            )
+        shift = _exact_shift(X)
+        self._left = _scaled(X, shift, scale)
+        self._right = self._left if X_new is None else _scaled(X_new, shift, scale)
+        self._far = max(_largest(self._left), _largest(self._right)) > _FAR_COORDINATE
+        self._centred: Array | None = None
+        self._gram_factors: tuple[Array, Array] | None = None
+        if X_new is None and not self._far and len(X):
+            self._centred = self._left - self._left.mean(axis=0)
+            if gram and X.shape[1] >= _GRAM_MIN_COLUMNS:
+                self._gram_factors = _gram_factors(self._centred)
+
+    def squared(self, rows: slice, cols: slice) -> Array:
+        """``r^2[rows, cols]``, fresh and C-contiguous, at most 1e280."""
+        r2: Array
+        if self._gram_factors is not None:
+            A, B = self._gram_factors
+            r2 = gram(A[rows], B[cols])
+            np.maximum(r2, 0.0, out=r2)
+            if rows == cols:
+                symmetrise(r2)
+                np.fill_diagonal(r2, 0.0)
+            return r2
+        r2 = cdist(self._left[rows], self._right[cols], "sqeuclidean")
+        if self._far:
+            np.minimum(r2, _FARTHEST, out=r2)
+        return r2
+
+    def contract(self, rows: slice, cols: slice, M: Array) -> Array:
+        """``sum_ij M_ij D_k(i, j)`` for every column k, over one tile of training rows.
+
+        By matrix products, ``sum_i r_i x_ik^2 + sum_j c_j y_jk^2 - 2 x_k' M y_k`` with r and c
+        the row and column sums of M; columns that cancel there are summed by differences.
+        """
+        if self._centred is None:
+            columns = range(self._left.shape[1])
+            return np.array([self._by_differences(rows, cols, M, k) for k in columns])
+        x, y = self._centred[rows], self._centred[cols]
+        if rows == cols:
+            # D_ii = 0, but a large M_ii would leave its rounding error
+            M = M.copy()
+            np.fill_diagonal(M, 0.0)
+        MY = gram(M, np.vstack([y.T, np.ones(len(y))]))
+        x2, y2 = x * x, y * y
+        sums: Array = np.einsum("i,ij->j", MY[:, -1], x2) + np.einsum("i,ij->j", M.sum(axis=0), y2)
+        sums -= 2.0 * np.einsum("ij,ij->j", x, MY[:, :-1])
+        terms = float(np.abs(M).sum()) * (x2.max(axis=0) + y2.max(axis=0))
+        for k in np.flatnonzero(np.abs(sums) < _CANCELLED * terms):
+            sums[k] = self._by_differences(rows, cols, M, int(k))
+        return sums
+
+    def _by_differences(self, rows: slice, cols: slice, M: Array, k: int) -> float:
+        D: Array = np.subtract.outer(self._left[rows, k], self._right[cols, k])
+        D *= D
+        np.minimum(D, _FARTHEST, out=D)
+        return inner(D, M)
+
+
+def _exact_shift(X: Array) -> Array:
+    """Return the smallest magnitude, signed, of columns that keep one sign; 0 for the others."""
+    if len(X) == 0:
+        return np.zeros(X.shape[1])
+    low, high = X.min(axis=0), X.max(axis=0)
+    return np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
+
+
+def _scaled(X: Array, shift: Array, scale: Array) -> Array:
+    limit = np.finfo(np.float64).max
+    return np.clip(np.clip(X - shift, -limit, limit) / scale, -limit, limit)
+
+
+def _gram_factors(A: Array) -> tuple[Array, Array] | None:
+    """Return B, C with ``B C' = |a_i - a_j|^2``, or None where that would lose digits."""
+    norms = np.einsum("ij,ij->i", A, A)[:, None]
+    if norms.max() > _GRAM_MAX_SQUARED_NORM:
+        return None
+    ones = np.ones_like(norms)
+    return np.hstack([-2.0 * A, norms, ones]), np.hstack([A, ones, norms])
+
+
+def _largest(A: Array) -> float:
+    return float(np.abs(A).max(initial=0.0))

@@ -1,0 +1,103 @@
+"""Kernels that do not look at a distance: constant, white noise, dot product."""
+
+from typing import Any, final
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
+
+from gpclass.kernels.distances import gram, symmetrise
+from gpclass.kernels.tiles import Array, BoundKernel, LogDifferentiable, binds, shape_of
+
+
+@final
+class Constant(LogDifferentiable):
+    """``k = c``."""
+
+    def __init__(self, c: float, n_theta: int) -> None:
+        self.c = c
+        self.n_theta = n_theta
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        """``c`` everywhere."""
+        return np.full(shape_of(rows, cols), self.c)
+
+    def multiply_into(self, rows: slice, cols: slice, tile: Array) -> None:
+        """``tile *= c``."""
+        if self.c != 1.0:
+            tile *= self.c
+
+    def add_into(self, rows: slice, cols: slice, tile: Array) -> None:
+        """``tile += c``."""
+        tile += self.c
+
+    def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
+        """``dlog c / dlog c = 1``."""
+        return np.full(self.n_theta, M.sum())
+
+
+@final
+class White(BoundKernel):
+    """``k(i, j) = s [i = j]`` for training rows, 0 between training and new rows."""
+
+    def __init__(self, noise: float, n_theta: int, same: bool) -> None:
+        self.n_theta = n_theta
+        self._noise, self._same = noise, same
+
+    def _on_diagonal(self, rows: slice, cols: slice) -> bool:
+        return self._same and rows == cols
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        """``s I`` on the diagonal, else 0."""
+        tile = np.zeros(shape_of(rows, cols))
+        self.add_into(rows, cols, tile)
+        return tile
+
+    def add_into(self, rows: slice, cols: slice, tile: Array) -> None:
+        """``tile += s I`` on the diagonal."""
+        if self._on_diagonal(rows, cols):
+            tile.reshape(-1)[:: len(tile) + 1] += self._noise
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        """``s tr G``."""
+        trace = np.trace(G) if self._on_diagonal(rows, cols) else 0.0
+        return np.full(self.n_theta, self._noise * trace)
+
+
+@final
+class _Dot(BoundKernel):
+    """``k(x, x') = s^2 + x'x'`` (RW06 section 4.2.2)."""
+
+    def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
+        self.n_theta = int(kernel.n_dims)
+        self._bias = float(kernel.sigma_0) ** 2
+        self._left = X
+        self._right = X_new
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        if self._right is None:
+            tile = gram(self._left[rows], self._left[cols])
+            if rows == cols:
+                symmetrise(tile)
+        else:
+            # a matrix product rounds by the size of the batch, einsum sums each entry alone
+            tile = np.einsum("ik,jk->ij", self._left[rows], self._right[cols], order="C")
+        tile += self._bias
+        return tile
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        return np.full(self.n_theta, 2.0 * self._bias * G.sum())
+
+
+@binds(ConstantKernel)
+def _bind_constant(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+    return Constant(float(kernel.constant_value), int(kernel.n_dims))
+
+
+@binds(WhiteKernel)
+def _bind_white(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+    return White(float(kernel.noise_level), int(kernel.n_dims), X_new is None)
+
+
+@binds(DotProduct)
+def _bind_dot(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+    return _Dot(kernel, X, X_new)

@@ -1,0 +1,171 @@
+"""Kernel matrices of scikit-learn's kernels, in one pass over memory."""
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
+
+from gpclass.kernels.precomputed import Precomputed, new_diagonal
+from gpclass.kernels.tiles import Array, bind, lower_tiles, pieces, read_inputs
+
+
+def quiet() -> Any:
+    """Floating-point state of a kernel evaluation.
+
+    Points may be infinitely far apart and exponentials underflow to 0: both are right, whatever
+    the caller's settings. An overflow that is not shows as a value that is not finite.
+    """
+    return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+
+
+def evaluate(kernel: Any, X: Any, out: Array | None = None) -> Array:
+    """Kernel matrix of the training inputs.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernels with a rule (see `gpclass.kernels.tiles.binds`) and their sums, products and
+        powers are evaluated in tiles and need no memory beside the result; others by their call.
+    X : array-like of shape (n, d) or sequence of n objects
+    out : ndarray of shape (n, n), optional
+        C-contiguous float64 array for the result.
+
+    Returns
+    -------
+    K : ndarray of shape (n, n)
+        ``kernel(X)``, C-contiguous and exactly symmetric. It is not finite only where a value of
+        the kernel overflows.
+
+    Raises
+    ------
+    ValueError
+        If ``out`` has the wrong shape, type or layout, or X does not fit the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.kernels import evaluate
+    >>> evaluate(2.0 * RBF(1.0), np.array([[0.0], [1.0]])).round(3)
+    array([[2.   , 1.213],
+           [1.213, 2.   ]])
+    """
+    X = read_inputs(kernel, X)
+    n = len(X)
+    if out is None:
+        out = np.empty((n, n))
+    elif out.shape != (n, n) or out.dtype != np.float64 or not out.flags.c_contiguous:
+        raise ValueError(
+            f"out has shape {out.shape} and type {out.dtype}, expected a C-contiguous float64 "
+            f"array of shape {(n, n)}"
+        )
+    with quiet():
+        bound = bind(kernel, X)
+        for rows, cols in lower_tiles(n):
+            tile = bound.value(rows, cols)
+            out[rows, cols] = tile
+            if rows != cols:
+                out[cols, rows] = tile.T
+    return out
+
+
+def cross(kernel: Any, X: Any, X_new: Any) -> Array:
+    """Covariances between training inputs and new inputs.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (n, d) or sequence of n objects
+    X_new : array-like of shape (m, d) or sequence of m objects
+        For `Precomputed` of shape (m, n) or (m, n + 1).
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        ``kernel(X, X_new)``, C-contiguous. For kernels with a rule a column depends, bit for
+        bit, on its own new input alone and not on the others in the batch.
+
+    Raises
+    ------
+    ValueError
+        If the inputs do not fit the kernel or each other.
+    """
+    X, X_new = read_inputs(kernel, X), read_inputs(kernel, X_new)
+    if kernel.requires_vector_input and not uses_precomputed(kernel) and np.ndim(X_new) == 2:
+        expected, got = X.shape[1], X_new.shape[1]
+        if expected != got:
+            raise ValueError(f"X has {got} columns, but the kernel was fitted to {expected}")
+    n, m = len(X), len(X_new)
+    out = np.empty((n, m))
+    with quiet():
+        bound = bind(kernel, X, X_new)
+        for rows in pieces(n):
+            for cols in pieces(m):
+                out[rows, cols] = bound.value(rows, cols)
+    return out
+
+
+def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
+    """Prior variances ``k(x, x)``.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (m, d) or sequence of m objects
+    X_train : optional
+        The training inputs, when X are new ones. Only `Precomputed` needs them: the variance of
+        a new row is its last column when it has n + 1, else the training diagonal where that is
+        constant.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Raises
+    ------
+    ValueError
+        For `Precomputed`, when the variances of new rows cannot be known.
+    """
+    with quiet():
+        return np.array(_diagonal(kernel, read_inputs(kernel, X), X_train), dtype=np.float64)
+
+
+@singledispatch
+def _diagonal(kernel: Any, X: Any, X_train: Any | None) -> Array:
+    variances: Array = kernel.diag(X)
+    return variances
+
+
+@_diagonal.register(Precomputed)
+def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
+    variances: Array = kernel.diag(X) if X_train is None else new_diagonal(X, X_train)
+    return variances
+
+
+@_diagonal.register(Sum)
+def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
+    return _diagonal(kernel.k1, X, X_train) + _diagonal(kernel.k2, X, X_train)
+
+
+@_diagonal.register(Product)
+def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
+    return _diagonal(kernel.k1, X, X_train) * _diagonal(kernel.k2, X, X_train)
+
+
+@_diagonal.register(Exponentiation)
+def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
+    variances: Array = _diagonal(kernel.kernel, X, X_train) ** float(kernel.exponent)
+    return variances
+
+
+@_diagonal.register(CompoundKernel)
+def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
+    bind(kernel, X)  # raises: it is not one kernel
+    raise AssertionError("a CompoundKernel was bound")
+
+
+def uses_precomputed(kernel: Any) -> bool:
+    """Whether the inputs of a kernel expression are Gram matrices."""
+    parts = kernel.get_params(deep=True).values()
+    return any(isinstance(part, Precomputed) for part in (kernel, *parts))

@@ -1,0 +1,171 @@
+"""A kernel bound to its inputs, seen through tiles that fit in the processor's cache.
+
+Every n^2 pass over a kernel matrix is bound by memory unless it is done while a piece of the
+matrix is in cache. So a kernel expression is *bound* to its inputs (scaled and centred once) and
+then asked for one tile after another; a symmetric matrix is asked for its lower triangle only.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import singledispatch
+from typing import Any, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# 192 x 192 doubles are 0.3 MB: two or three such tiles stay in a second-level cache, and rows
+# that are not a power of two apart do not compete for the same cache lines when transposed.
+TILE = 192
+
+
+class BoundKernel(ABC):
+    """A kernel k_theta with its inputs: values and pulled-back gradients, tile by tile.
+
+    Rows index the n training inputs; columns index the same inputs, or the new inputs the kernel
+    was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` is the
+    number of free (not fixed) hyperparameters, in the order of scikit-learn's ``kernel.theta``.
+
+    Laws, for every tile (I, J): ``value(I, J)`` is ``K[I, J]``, fresh and C-contiguous, and
+    ``pull(I, J, G) = sum_{i in I, j in J} G_ij dK_ij/dtheta``.
+    """
+
+    n_theta: int
+
+    @abstractmethod
+    def value(self, rows: slice, cols: slice) -> Array:
+        """``K[rows, cols]``, a new array that the caller may overwrite."""
+
+    @abstractmethod
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        """Gradient of ``sum(G * K[rows, cols])`` by theta; G and ``value``, if known, are read."""
+
+    def multiply_into(self, rows: slice, cols: slice, tile: Array) -> None:
+        """``tile *= K[rows, cols]``."""
+        tile *= self.value(rows, cols)
+
+    def add_into(self, rows: slice, cols: slice, tile: Array) -> None:
+        """``tile += K[rows, cols]``."""
+        tile += self.value(rows, cols)
+
+
+class LogDifferentiable(BoundKernel):
+    """A kernel whose logarithm has the simpler gradient.
+
+    With ``M = G o K`` (elementwise), ``sum G dK = sum M dlog K``, and the same M serves every
+    factor of a product.
+    """
+
+    @abstractmethod
+    def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
+        """``sum_ij M_ij dlog K_ij/dtheta`` over the tile; M is read only."""
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        """Gradient of ``sum(G * K[rows, cols])`` by theta."""
+        if self.n_theta == 0:
+            return np.zeros(0)
+        M = self.value(rows, cols) if value is None else value
+        return self.pull_log(rows, cols, G * M)
+
+
+@final
+class Opaque(BoundKernel):
+    """A kernel that is known by its calls alone; whole matrices are evaluated once and kept.
+
+    Costs O(n^2) memory for values and O(n^2 n_theta) for gradients, as scikit-learn's own calls.
+    """
+
+    def __init__(self, kernel: Any, X: Any, X_new: Any | None) -> None:
+        self.n_theta = int(kernel.n_dims)
+        self._kernel, self._X, self._X_new = kernel, X, X_new
+        self._values: Array | None = None
+        self._gradients: Array | None = None
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        """``K[rows, cols]``."""
+        if self._values is None:
+            self._values = np.asarray(self._kernel(self._X, self._X_new), dtype=np.float64)
+        tile = np.array(self._values[rows, cols], order="C")
+        if self._X_new is None and rows == cols:
+            # calls that end in a matrix product are symmetric to rounding only
+            tile = 0.5 * tile + 0.5 * tile.T
+        return tile
+
+    def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
+        """Contraction with the kernel's own ``eval_gradient=True``."""
+        if self.n_theta == 0:
+            return np.zeros(0)
+        if self._gradients is None:
+            values, gradients = self._kernel(self._X, eval_gradient=True)
+            self._values = np.asarray(values, dtype=np.float64)
+            self._gradients = np.asarray(gradients, dtype=np.float64)
+        contracted: Array = np.einsum("ij,ijk->k", G, self._gradients[rows, cols])
+        return contracted
+
+
+@singledispatch
+def _bind(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+    return Opaque(kernel, X, X_new)
+
+
+Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
+
+
+def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
+    """Register a rule ``(kernel, X, X_new or None) -> BoundKernel`` for a kernel class.
+
+    The rule does not serve subclasses that define their own ``__call__``: those are other
+    functions, and fall back to their own calls.
+    """
+
+    def register(rule: Rule) -> Rule:
+        _bind.register(kernel_class, rule)
+        return rule
+
+    return register
+
+
+def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
+    """Bind a kernel to training inputs, and to new inputs for the columns if given.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (n, d) or sequence of n objects
+    X_new : array-like of shape (m, d) or sequence of m objects, optional
+
+    Returns
+    -------
+    BoundKernel
+    """
+    cls = type(kernel)
+    owner = next((c for c in cls.__mro__ if c in _bind.registry), object)
+    if owner is object or cls.__call__ is not owner.__call__:
+        return Opaque(kernel, X, X_new)
+    return _bind(kernel, X, X_new)
+
+
+def read_inputs(kernel: Any, X: Any) -> Any:
+    """Read inputs as the kernel takes them: a C-contiguous float64 table, or the objects."""
+    if not kernel.requires_vector_input:
+        return X
+    return np.ascontiguousarray(np.atleast_2d(np.asarray(X, dtype=np.float64)))
+
+
+def pieces(n: int) -> list[slice]:
+    """Slices of at most `TILE` that cover ``range(n)`` in order."""
+    return [slice(i, min(i + TILE, n)) for i in range(0, n, TILE)]
+
+
+def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Tiles that cover the lower triangle of an (n, n) matrix, diagonal tiles whole."""
+    parts = pieces(n)
+    for i, rows in enumerate(parts):
+        for cols in parts[: i + 1]:
+            yield rows, cols
+
+
+def shape_of(rows: slice, cols: slice) -> tuple[int, int]:
+    """Shape of a tile."""
+    return rows.stop - rows.start, cols.stop - cols.start

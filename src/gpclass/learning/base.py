@@ -1,0 +1,208 @@
+"""What is learnt: a binary problem whose evidence depends on hyperparameters, and the contract."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
+
+from gpclass.inference import Approximation, InferenceMethod
+from gpclass.kernels import evaluate, pullback, take
+from gpclass.likelihoods import Likelihood
+from gpclass.priors import DensePrior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+
+class Evaluation(NamedTuple):
+    """The evidence at one setting of the hyperparameters.
+
+    ``gradient`` is by the logarithms of the hyperparameters, None where it was not asked for.
+    """
+
+    log_evidence: float
+    gradient: Array | None
+    approximation: Approximation
+
+
+@final
+@dataclass(frozen=True)
+class BinaryProblem:
+    """One binary classification problem, up to the values of its hyperparameters.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A scikit-learn kernel; its theta is where learning starts.
+    X : ndarray of shape (N, d), or whatever the kernel takes
+        Inputs of the classifier, shared by its binary problems.
+    y : ndarray of shape (n,)
+        Labels -1 and +1.
+    likelihood : Likelihood
+    inference : InferenceMethod
+    weights : ndarray of shape (n,), default=None
+        Powers of the likelihood terms; None: all one.
+    rows : ndarray of shape (n,), default=None
+        Which rows of X belong to the problem; None: all.
+    """
+
+    kernel: Kernel
+    X: Any
+    y: Array
+    likelihood: Likelihood
+    inference: InferenceMethod
+    weights: Array | None = None
+    rows: NDArray[np.intp] | None = None
+
+    @property
+    def inputs(self) -> Any:
+        """Inputs of the problem, one for each label."""
+        return self.X if self.rows is None else take(self.kernel, self.X, self.rows)
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the hyperparameters that are not fixed, shape (p,)."""
+        return np.asarray(self.kernel.theta, dtype=np.float64)
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of theta, shape (p, 2)."""
+        return np.asarray(self.kernel.bounds, dtype=np.float64).reshape(-1, 2)
+
+    def at(self, theta: Array) -> "BinaryProblem":
+        """Return the same problem with other hyperparameters."""
+        theta = np.asarray(theta, dtype=np.float64)
+        return replace(self, kernel=self.kernel.clone_with_theta(theta))
+
+    def evaluate(
+        self,
+        theta: Array,
+        *,
+        gradient: bool = True,
+        init: Approximation | Sites | None = None,
+    ) -> Evaluation:
+        """Evidence (and its gradient) at theta: a pure function.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where the kernel matrix is not finite or not positive semi-definite.
+        """
+        kernel = self.at(theta).kernel
+        X = self.inputs
+        K = evaluate(kernel, X)
+        approximation = self.inference(
+            DensePrior(K, str(kernel)), self.y, self.likelihood, weights=self.weights, init=init
+        )
+        slope = None
+        if gradient:
+            slope = np.asarray(
+                pullback(kernel, X, approximation.evidence_pullback(), K=K)
+            )
+        return Evaluation(approximation.log_evidence, slope, approximation)
+
+
+@final
+@dataclass(frozen=True)
+class LearningRun:
+    """One run of an optimiser.
+
+    Parameters
+    ----------
+    start, end : ndarray of shape (p,)
+        Hyperparameters (logarithms) where it began and the best that it saw.
+    log_evidence : float
+        Evidence at ``end``; NaN where no evaluation succeeded.
+    n_evaluations : int
+        Evaluations of the evidence.
+    n_rejected : int
+        Evaluations among them that failed (overflow, not positive definite) and counted as
+        steps to be shortened.
+    message : str
+        Why the run stopped.
+    trace : tuple of float
+        Evidence at each evaluation, NaN where it failed.
+    at_bounds : tuple of int
+        Indices of the entries of ``end`` that lie on a bound.
+    """
+
+    start: Array
+    end: Array
+    log_evidence: float
+    n_evaluations: int
+    n_rejected: int
+    message: str
+    trace: tuple[float, ...]
+    at_bounds: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Learned:
+    """Hyperparameters that were learnt, the approximation there, and every run."""
+
+    theta: Array
+    log_evidence: float
+    sites: Sites
+    outcome_name: str
+    n_iter: int
+    runs: tuple[LearningRun, ...]
+
+
+Progress = Callable[[float], None]
+
+
+class Learner(ABC):
+    """A way to find hyperparameters: one method."""
+
+    @abstractmethod
+    def learn(
+        self,
+        problem: BinaryProblem,
+        starts: Array,
+        *,
+        init: Sites | None = None,
+        n_jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> Learned:
+        """Learn from each start, keep the best.
+
+        Parameters
+        ----------
+        problem : BinaryProblem
+        starts : ndarray of shape (r, p)
+            Where to start, the first from the kernel's own values.
+        init : Sites, default=None
+            Sites for the very first evaluation.
+        n_jobs : int, default=None
+            Runs at a time; the result does not depend on it.
+        progress : callable, default=None
+            Called with the evidence after each evaluation (each run, where runs are parallel).
+        """
+
+
+def draw_starts(
+    problem: BinaryProblem, n_restarts: int, random_state: np.random.RandomState
+) -> Array:
+    """Start values: the kernel's own, then uniform draws within the bounds of theta.
+
+    theta and its bounds are logarithms already, so a uniform draw between the bounds is the
+    log-uniform draw that is wanted.
+
+    Raises
+    ------
+    ValueError
+        Where restarts are asked for and a bound is infinite.
+    """
+    bounds = problem.bounds
+    if n_restarts and len(bounds) and not np.isfinite(bounds).all():
+        raise ValueError(
+            "n_restarts_optimizer > 0 draws start values between the bounds of the kernel's "
+            f"hyperparameters, so all bounds must be finite; got {np.exp(bounds).tolist()}"
+        )
+    draws = random_state.uniform(bounds[:, 0], bounds[:, 1], size=(n_restarts, len(bounds)))
+    return np.vstack([problem.theta[None, :], draws])

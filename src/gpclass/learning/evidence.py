@@ -1,0 +1,281 @@
+"""Hyperparameters by maximising the evidence (type-II maximum likelihood), or left as they are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, final
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.learning.base import (
+    BinaryProblem,
+    Evaluation,
+    Learned,
+    Learner,
+    LearningRun,
+    Progress,
+)
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+Optimizer = Callable[..., tuple[Array, float]]
+
+# L-BFGS-B stops where the projected gradient is below GTOL: the evidence is right to about 1e-12,
+# so this is above its noise, and below what could tell two equivalent data sets (weights against
+# repeated rows) apart in the predictions.
+GTOL: Final = 1e-7
+# A parameter that rests on a bound is not polished further once the evidence changes by less than
+# this relative amount: the bound decides, not the data.
+FTOL_AT_BOUND: Final = 5e-10
+MAX_EVALUATIONS: Final = 1000
+FAILURES: Final = (NotPositiveDefiniteError, FloatingPointError, OverflowError)
+
+
+class _Point(NamedTuple):
+    """What is kept of an evaluation: not its n x n arrays."""
+
+    theta: Array
+    log_evidence: float
+    sites: Sites
+
+
+@final
+@dataclass
+class _Objective:
+    """Minus the evidence as an optimiser sees it, with a memory of the best value.
+
+    The value is a pure function of theta up to the solver's tolerance: what is remembered is
+    where the next inference starts and what to report, not what it returns.
+    """
+
+    problem: BinaryProblem
+    init: Sites | None
+    progress: Progress | None
+    best: "_Point | None" = None
+    trace: list[float] = field(default_factory=list)
+    worst: float = 0.0
+
+    def evaluate(self, theta: Array, gradient: bool) -> Evaluation | None:
+        """Evidence at theta, None where it cannot be had."""
+        try:
+            result = self.problem.evaluate(theta, gradient=gradient, init=self.init)
+        except FAILURES:
+            self.trace.append(np.nan)
+            return None
+        usable = np.isfinite(result.log_evidence) and (
+            result.gradient is None or bool(np.isfinite(result.gradient).all())
+        )
+        if not usable:
+            self.trace.append(np.nan)
+            return None
+        self.trace.append(result.log_evidence)
+        self.worst = max(self.worst, -result.log_evidence)
+        self.init = result.approximation.sites
+        if self.best is None or result.log_evidence > self.best.log_evidence:
+            self.best = _Point(np.array(theta), result.log_evidence, self.init)
+        if self.progress is not None:
+            self.progress(result.log_evidence)
+        return result
+
+    def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
+        """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""
+        result = self.evaluate(theta, eval_gradient)
+        if result is None:
+            # A rejected step: worse than anything seen, so that a line search shortens it.
+            value = self.worst + 1e3 + abs(self.worst)
+            return (value, np.zeros(len(theta))) if eval_gradient else value
+        if eval_gradient:
+            assert result.gradient is not None
+            return -result.log_evidence, -result.gradient
+        return -result.log_evidence
+
+
+@final
+@dataclass(frozen=True)
+class _RunResult:
+    run: LearningRun
+    sites: Sites | None
+
+
+def _run(
+    problem: BinaryProblem,
+    start: Array,
+    optimizer: str | Optimizer,
+    init: Sites | None,
+    progress: Progress | None,
+    single_thread: bool,
+) -> _RunResult:
+    """One optimisation from one start."""
+    with threadpool_limits(limits=1 if single_thread else None, user_api="blas"):
+        return _optimise(problem, start, optimizer, _Objective(problem, init, progress))
+
+
+def _optimise(
+    problem: BinaryProblem, start: Array, optimizer: str | Optimizer, objective: _Objective
+) -> _RunResult:
+    bounds = problem.bounds
+    if callable(optimizer):
+        end, _ = optimizer(objective, start, bounds=bounds)
+        # The user's optimizer decides which theta is best: it may know more than the evidence.
+        end = np.asarray(end, dtype=np.float64)
+        message = "the optimizer that was given returned"
+        last = objective.evaluate(end, gradient=False)
+        chosen = last and _Point(end, last.log_evidence, last.approximation.sites)
+    else:
+        message = _lbfgsb(objective, start, bounds)
+        chosen = objective.best
+        end = chosen.theta if chosen is not None else np.array(start)
+    trace = tuple(objective.trace)
+    return _RunResult(
+        LearningRun(
+            start=np.array(start),
+            end=end,
+            log_evidence=chosen.log_evidence if chosen is not None else np.nan,
+            n_evaluations=len(trace),
+            n_rejected=int(np.isnan(trace).sum()),
+            message=message if chosen is not None else "no evaluation of the evidence succeeded",
+            trace=trace,
+            at_bounds=_at_bounds(end, bounds),
+        ),
+        chosen.sites if chosen is not None else None,
+    )
+
+
+def _lbfgsb(objective: _Objective, start: Array, bounds: Array) -> str:
+    """Minimise and say why it ended; the result is in the objective's memory."""
+    last: float | None = None
+
+    def rests_on_a_bound(intermediate_result: Any) -> None:
+        nonlocal last
+        last = -objective.trace[0] if last is None else last
+        change, last = last - intermediate_result.fun, intermediate_result.fun
+        if change <= FTOL_AT_BOUND * max(1.0, abs(last)) and _at_bounds(
+            intermediate_result.x, bounds
+        ):
+            raise StopIteration
+
+    found = minimize(
+        objective,
+        start,
+        method="L-BFGS-B",
+        jac=True,
+        bounds=bounds,
+        callback=rests_on_a_bound,
+        options={"ftol": 1e-15, "gtol": GTOL, "maxfun": MAX_EVALUATIONS, "maxls": 10},
+    )
+    return str(found.message)
+
+
+def _at_bounds(theta: Array, bounds: Array) -> tuple[int, ...]:
+    """Indices of the entries that lie on a bound, by scikit-learn's own measure."""
+    return tuple(int(i) for i in np.flatnonzero(np.isclose(theta[:, None], bounds).any(axis=1)))
+
+
+@final
+@dataclass(frozen=True)
+class MaximiseEvidence(Learner):
+    """L-BFGS-B over theta within the kernel's bounds, or a user's optimizer.
+
+    Parameters
+    ----------
+    optimizer : "fmin_l_bfgs_b" or callable, default="fmin_l_bfgs_b"
+        A callable has scikit-learn's signature
+        ``optimizer(obj_func, initial_theta, bounds) -> (theta, minimum)``.
+
+    References
+    ----------
+    RW06 section 3.4.4 and section 5.5.1 of the same book.
+    """
+
+    optimizer: str | Optimizer = "fmin_l_bfgs_b"
+
+    def __post_init__(self) -> None:
+        """Refuse an optimizer that does not exist."""
+        if not callable(self.optimizer) and self.optimizer != "fmin_l_bfgs_b":
+            raise ValueError(
+                f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {self.optimizer!r}"
+            )
+
+    def learn(
+        self,
+        problem: BinaryProblem,
+        starts: Array,
+        *,
+        init: Sites | None = None,
+        n_jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> Learned:
+        """Run from every start and keep the best.
+
+        Several runs take one BLAS thread each whatever n_jobs is: a factorisation rounds
+        differently for each number of threads, and the result must not depend on n_jobs.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where the evidence cannot be evaluated at any start.
+        """
+        if len(problem.theta) == 0:
+            return KeepFixed().learn(problem, starts, init=init)
+        single = len(starts) > 1
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+        in_process = parallel.n_jobs == 1 or not single
+        tasks = (
+            (problem, start, self.optimizer, init, progress if in_process else None, single)
+            for start in starts
+        )
+        results: list[_RunResult] = []
+        if in_process:
+            results = [_run(*task) for task in tasks]
+        else:
+            for result in parallel(delayed(_run)(*task) for task in tasks):
+                results.append(result)
+                if progress is not None:
+                    progress(result.run.log_evidence)
+        evidences = [result.run.log_evidence for result in results]
+        if np.isnan(evidences).all():
+            # say what is wrong in the kernel's own words
+            problem.evaluate(starts[0], gradient=False)
+            raise NotPositiveDefiniteError(
+                f"the evidence of the kernel {problem.kernel} is not finite at its start values"
+            )
+        best = results[int(np.nanargmax(evidences))]
+        return _settle(
+            problem, best.run.end, best.sites, tuple(result.run for result in results)
+        )
+
+
+@final
+@dataclass(frozen=True)
+class KeepFixed(Learner):
+    """No learning: the hyperparameters stay where the kernel has them."""
+
+    def learn(
+        self,
+        problem: BinaryProblem,
+        starts: Array,
+        *,
+        init: Sites | None = None,
+        n_jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> Learned:
+        """Evaluate the evidence once."""
+        return _settle(problem, problem.theta, init, ())
+
+
+def _settle(
+    problem: BinaryProblem, theta: Array, init: Sites | None, runs: tuple[LearningRun, ...]
+) -> Learned:
+    final = problem.evaluate(theta, gradient=False, init=init)
+    return Learned(
+        theta=theta,
+        log_evidence=final.log_evidence,
+        sites=final.approximation.sites,
+        outcome_name=final.approximation.outcome.name,
+        n_iter=final.approximation.n_iter,
+        runs=runs,
+    )

@@ -1,0 +1,269 @@
+"""Scores of predicted class probabilities that scikit-learn lacks.
+
+The log loss, the error rate and the area under the ROC curve are in :mod:`sklearn.metrics`; here
+are the information in bits of RW06 section 3.7 and a Brier score for any number of classes.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+__all__ = ["brier_score", "check_probabilities", "information_bits"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+def check_probabilities(
+    y_true: ArrayLike | None, y_prob: ArrayLike, labels: ArrayLike | None = None
+) -> tuple[Integers | None, Floats, NDArray[Any]]:
+    """Validate labels and predicted class probabilities together.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        The observed classes. None where there are only predictions.
+    y_prob : array-like of shape (n, C) or (n,)
+        Probabilities, columns in the order of `labels`. One column, or a vector, is the probability
+        of the second of two classes.
+    labels : array-like of shape (C,), default=None
+        The classes in the order of the columns, as in `classes_` of a fitted classifier. By default
+        the sorted values of `y_true`, or 0..C-1 without `y_true`.
+
+    Returns
+    -------
+    codes : ndarray of shape (n,) or None
+        The column of each observed class.
+    proba : ndarray of shape (n, C)
+        The probabilities in float64, always with one column for each class.
+    labels : ndarray of shape (C,)
+        The classes in the order of the columns.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities are not finite, leave [0, 1] or do not sum to one in a row, if the
+        lengths differ, or if a label of `y_true` has no column.
+
+    Examples
+    --------
+    >>> from gpclass.metrics import check_probabilities
+    >>> codes, proba, labels = check_probabilities(["no", "yes"], [0.2, 0.7])
+    >>> codes, proba.shape, labels.tolist()
+    (array([0, 1]), (2, 2), ['no', 'yes'])
+    """
+    proba = check_array(y_prob, ensure_2d=False, dtype=None, input_name="y_prob")
+    # Rows of float32 or float16 sum to one only to the precision of that type.
+    tolerance = 1e-8
+    if np.issubdtype(proba.dtype, np.floating):
+        tolerance = max(tolerance, 4.0 * float(np.finfo(proba.dtype).eps) ** 0.75)
+    proba = proba.astype(np.float64)
+    if proba.ndim > 2:
+        raise ValueError(f"y_prob must have one or two dimensions, got shape {proba.shape}.")
+    if proba.min() < 0.0 or proba.max() > 1.0:
+        raise ValueError(
+            f"y_prob must hold probabilities in [0, 1], got values from {proba.min():.6g} to "
+            f"{proba.max():.6g}."
+        )
+    if proba.ndim == 1 or proba.shape[1] == 1:
+        positive = proba.ravel()
+        proba = np.column_stack([1.0 - positive, positive])
+    worst = float(np.abs(proba.sum(axis=1) - 1.0).max())
+    if worst > tolerance:
+        raise ValueError(f"each row of y_prob must sum to one; the worst is off by {worst:.3g}.")
+    n_classes = proba.shape[1]
+    if y_true is None:
+        classes = np.arange(n_classes) if labels is None else column_or_1d(labels)
+        codes = None
+    else:
+        y = column_or_1d(y_true)
+        check_consistent_length(y, proba)
+        check_classification_targets(y)
+        classes = np.unique(y) if labels is None else column_or_1d(labels)
+        codes = _codes(y, classes)
+    if classes.size != n_classes:
+        raise ValueError(
+            f"y_prob has {n_classes} columns for {classes.size} classes; pass labels=, the classes "
+            "in the order of the columns (classes_ of the classifier)."
+        )
+    return codes, proba, classes
+
+
+def _codes(y: NDArray[Any], classes: NDArray[Any]) -> Integers:
+    """Return the position of each label in `classes`, which need not be sorted."""
+    order = np.argsort(classes)
+    ordered = classes[order]
+    if np.unique(ordered).size != ordered.size:
+        raise ValueError("labels must hold each class once.")
+    position = np.minimum(np.searchsorted(ordered, y), ordered.size - 1)
+    unknown = ordered[position] != y
+    if unknown.any():
+        raise ValueError(
+            f"y_true has the label {y[unknown][0]!s}, which is not among the labels "
+            f"{', '.join(map(str, classes))}."
+        )
+    codes: Integers = order[position]
+    return codes
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> Floats:
+    """Return weights of shape (n,) that sum to one."""
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}.")
+    if weights.min() < 0.0 or weights.sum() <= 0.0:
+        raise ValueError("sample_weight must be non-negative and not all zero.")
+    normalised: Floats = weights / weights.sum()
+    return normalised
+
+
+def information_bits(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    baseline: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Information about the classes in bits, in excess of predicting the class frequencies.
+
+    .. math:: \frac1n \sum_i \log_2 p(y_i \mid x_i) - \frac1n \sum_i \log_2 \pi_{y_i}
+
+    with the baseline :math:`\pi`, the best prediction that does not use the inputs. Zero bits says
+    that the inputs told nothing, the entropy of the classes (one bit for two balanced classes) is
+    perfect prediction, and a negative value is worse than the baseline. This is the measure of
+    RW06 section 3.7, Figures 3.7 to 3.12.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        The observed classes.
+    y_prob : array-like of shape (n, C) or (n,)
+        Predicted probabilities, columns in the order of `labels`; for two classes a vector is the
+        probability of the second.
+    labels : array-like of shape (C,), default=None
+        The classes in the order of the columns; by default the sorted values of `y_true`.
+    baseline : array-like of shape (C,), default=None
+        Class probabilities or counts of the training set in the order of `labels`; they are scaled
+        to sum to one. By default the (weighted) frequencies in `y_true`.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the rows in both averages.
+
+    Returns
+    -------
+    bits : float
+        The information. Probabilities below the float64 epsilon count as that epsilon, as in
+        :func:`sklearn.metrics.log_loss`, so that a class which was ruled out costs 52 bits and not
+        infinitely many.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities are not valid, or the baseline gives a class of `y_true` no
+        probability.
+
+    References
+    ----------
+    RW06, section 3.7.2.
+
+    Examples
+    --------
+    The baseline of RW06 section 3.7 (3s and 5s, 406 and 361 for training, 418 and 355 to test) is
+    what a perfect classifier is above it:
+
+    >>> import numpy as np
+    >>> from gpclass.metrics import information_bits
+    >>> y = np.repeat([3, 5], [418, 355])
+    >>> round(information_bits(y, (y == 5).astype(float), baseline=[406, 361]), 4)
+    0.9956
+    """
+    codes, proba, classes = check_probabilities(y_true, y_prob, labels)
+    assert codes is not None
+    weights = _weights(sample_weight, codes.size)
+    if baseline is None:
+        reference = np.bincount(codes, weights=weights, minlength=classes.size)
+    else:
+        reference = check_array(baseline, ensure_2d=False, dtype=np.float64, input_name="baseline")
+        if reference.shape != classes.shape:
+            raise ValueError(
+                f"baseline must have one value for each of the {classes.size} classes, got shape "
+                f"{reference.shape}."
+            )
+        if reference.min() < 0.0 or reference.sum() <= 0.0:
+            raise ValueError("baseline must hold non-negative numbers that are not all zero.")
+        reference = reference / reference.sum()
+    weighted = weights > 0.0
+    if (reference[codes[weighted]] == 0.0).any():
+        missing = classes[codes[weighted][reference[codes[weighted]] == 0.0][0]]
+        raise ValueError(
+            f"the baseline gives the class {missing!s} no probability, but it is in y_true."
+        )
+    eps = np.finfo(np.float64).eps
+    model = np.log2(np.clip(proba[np.arange(codes.size), codes], eps, 1.0))
+    simple = np.log2(reference[codes[weighted]])
+    return float(weights @ model - weights[weighted] @ simple)
+
+
+def brier_score(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    r"""Brier score for any number of classes, from 0 (perfect) to 1.
+
+    .. math:: \frac1{2n} \sum_i \sum_c \left(p_{ic} - [y_i = c]\right)^2
+
+    The factor one half makes the score of two classes equal to
+    :func:`sklearn.metrics.brier_score_loss` and keeps every number of classes on the scale [0, 1];
+    Brier's own definition, without it, is twice this value.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        The observed classes.
+    y_prob : array-like of shape (n, C) or (n,)
+        Predicted probabilities, columns in the order of `labels`.
+    labels : array-like of shape (C,), default=None
+        The classes in the order of the columns; by default the sorted values of `y_true`.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    score : float
+        The Brier score; smaller is better.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities are not valid.
+
+    Notes
+    -----
+    scikit-learn 1.6, the oldest version that we run with, has the score for two classes only.
+
+    References
+    ----------
+    G. W. Brier, Verification of forecasts expressed in terms of probability, Monthly Weather Review
+    78, 1950.
+
+    Examples
+    --------
+    >>> from gpclass.metrics import brier_score
+    >>> round(brier_score(["a", "b", "c"], [[1, 0, 0], [0, 0.5, 0.5], [0.2, 0.2, 0.6]]), 4)
+    0.1233
+    """
+    codes, proba, classes = check_probabilities(y_true, y_prob, labels)
+    assert codes is not None
+    residual = proba - np.eye(classes.size)[codes]
+    weights = _weights(sample_weight, codes.size)
+    return float(0.5 * weights @ (residual**2).sum(axis=1))

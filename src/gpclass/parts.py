@@ -1,0 +1,127 @@
+"""Which parts the estimator's arguments name: every value that does not exist is refused here."""
+
+import numbers
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+from gpclass.inference import METHODS, InferenceMethod
+from gpclass.kernels import Precomputed
+from gpclass.learning import KeepFixed, Learner, MaximiseEvidence
+from gpclass.likelihoods import Likelihood, get_likelihood
+from gpclass.multiclass import DECOMPOSITIONS, Decomposition
+
+LEARNINGS: Final = ("evidence",)
+
+
+@final
+@dataclass(frozen=True)
+class Parts:
+    """One answer to each question: likelihood, inference, learning, and how classes are split."""
+
+    likelihood: Likelihood
+    inference: InferenceMethod
+    learner: Learner
+    decomposition: Decomposition
+
+
+def pick_parts(estimator: Any) -> Parts:
+    """Turn the arguments of the estimator into parts.
+
+    Raises
+    ------
+    ValueError
+        For a value that does not exist, with a list of those that do.
+    TypeError
+        For an argument of a wrong type.
+    """
+    _check_integer("n_restarts_optimizer", estimator.n_restarts_optimizer, 0)
+    _check_integer("max_iter_predict", estimator.max_iter_predict, 1)
+    _check_integer("verbose", estimator.verbose, 0)
+    if estimator.n_jobs is not None:
+        _check_integer("n_jobs", estimator.n_jobs, None)
+        if estimator.n_jobs == 0:
+            raise ValueError("n_jobs must not be 0: None or 1 is one process, -1 is all cores")
+    for name in ("warm_start", "copy_X_train"):
+        value = getattr(estimator, name)
+        if not isinstance(value, bool | numbers.Integral):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
+    for name in ("inducing", "hyperprior"):
+        value = getattr(estimator, name)
+        if value is not None:
+            raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
+    return Parts(
+        likelihood=get_likelihood(estimator.likelihood),
+        inference=_pick_inference(estimator.inference, int(estimator.max_iter_predict)),
+        learner=_pick_learner(estimator.learning, estimator.optimizer),
+        decomposition=DECOMPOSITIONS[_named("multi_class", estimator.multi_class, DECOMPOSITIONS)](),
+    )
+
+
+def check_kernel_argument(kernel: Any) -> None:
+    """Refuse what is neither None, "precomputed" nor a kernel that has one covariance matrix.
+
+    Raises
+    ------
+    ValueError
+        For a CompoundKernel or another string.
+    TypeError
+        For anything else, a kernel's class among it.
+    """
+    if isinstance(kernel, CompoundKernel):
+        raise ValueError("kernel cannot be a CompoundKernel")
+    if kernel is None or isinstance(kernel, Kernel):
+        return
+    if isinstance(kernel, str):
+        _named("kernel", kernel, ("precomputed",))
+        return
+    raise TypeError(
+        "kernel must be None, 'precomputed' or an instance of a scikit-learn kernel, got "
+        f"{kernel!r}"
+    )
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X is the covariance matrix itself."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
+
+
+def takes_vectors(kernel: Any) -> bool:
+    """Whether X is a table of numbers."""
+    return kernel is None or isinstance(kernel, str) or bool(kernel.requires_vector_input)
+
+
+def _named(argument: str, value: Any, options: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{argument} must be one of {', '.join(map(repr, options))} (or an object where the "
+            f"documentation says so), got {value!r}"
+        )
+    if value not in options:
+        raise ValueError(
+            f"{argument}={value!r} does not exist; the values that do are: "
+            + ", ".join(map(repr, options))
+        )
+    return value
+
+
+def _check_integer(name: str, value: Any, minimum: int | None) -> None:
+    if not isinstance(value, numbers.Integral) or (isinstance(value, bool) and name != "verbose"):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
+
+
+def _pick_inference(inference: Any, max_iter: int) -> InferenceMethod:
+    if callable(inference) and not isinstance(inference, type):
+        method: InferenceMethod = inference
+        return method
+    return METHODS[_named("inference", inference, METHODS)](max_iter=max_iter)
+
+
+def _pick_learner(learning: Any, optimizer: Any) -> Learner:
+    if isinstance(learning, Learner):
+        return learning
+    _named("learning", learning, LEARNINGS)
+    return KeepFixed() if optimizer is None else MaximiseEvidence(optimizer)

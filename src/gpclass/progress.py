@@ -1,0 +1,61 @@
+"""A progress line over evidence evaluations: by rich where it is installed, else plain text."""
+
+import importlib.util
+import sys
+from types import TracebackType
+from typing import Any, final
+
+
+@final
+class EvidenceProgress:
+    """Context manager whose `update` shows how often the evidence was evaluated and its best.
+
+    Parameters
+    ----------
+    verbose : int
+        0 shows nothing.
+    """
+
+    def __init__(self, verbose: int) -> None:
+        self.verbose = verbose
+        self.count = 0
+        self.best = -float("inf")
+        self._status: Any = None
+
+    def __enter__(self) -> "EvidenceProgress":
+        """Start the line."""
+        if self.verbose and importlib.util.find_spec("rich") is not None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("learning by the evidence")
+            self._status.start()
+        return self
+
+    def update(self, log_evidence: float) -> None:
+        """Count one evaluation."""
+        self.count += 1
+        self.best = max(self.best, log_evidence)
+        if not self.verbose:
+            return
+        if self._status is not None:
+            self._status.update(self._line())
+        else:
+            print(f"\r{self._line()}", end="", file=sys.stderr, flush=True)
+
+    def _line(self) -> str:
+        return f"evidence evaluation {self.count}: best log evidence {self.best:.6g}"
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the last line standing."""
+        if not self.verbose:
+            return
+        if self._status is not None:
+            self._status.stop()
+            print(self._line(), file=sys.stderr)
+        else:
+            print(file=sys.stderr)

@@ -1,0 +1,56 @@
+"""Gaussian sites: what every method of this library turns a label into."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Sites:
+    """Gaussian sites ``exp(nu_i f_i - tau_i f_i^2 / 2)``, one a training point.
+
+    Parameters
+    ----------
+    nu : ndarray of shape (n,)
+        First natural parameter, RW06 eq. 3.67: site precision times site mean.
+    tau : ndarray of shape (n,)
+        Site precision, the second natural parameter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> old = Sites(np.zeros(2), np.ones(2))
+    >>> new = Sites(np.ones(2), 3 * np.ones(2))
+    >>> old.damped_towards(new, 0.5).tau
+    array([2., 2.])
+    """
+
+    nu: Array
+    tau: Array
+
+    def __post_init__(self) -> None:
+        """Refuse sites of two lengths."""
+        if self.nu.shape != self.tau.shape or self.nu.ndim != 1:
+            raise ValueError(
+                f"nu and tau must be vectors of one length, got {self.nu.shape} and "
+                f"{self.tau.shape}"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of training points."""
+        return len(self.nu)
+
+    def damped_towards(self, target: "Sites", step: float) -> "Sites":
+        """Natural parameters moved by a fraction ``step`` of the way to ``target``."""
+        return Sites(
+            (1 - step) * self.nu + step * target.nu, (1 - step) * self.tau + step * target.tau
+        )
+
+    def tempered(self, weights: Array) -> "Sites":
+        """Sites raised to powers: a weight of 2 is the site given twice, 0 leaves it out."""
+        return Sites(weights * self.nu, weights * self.tau)

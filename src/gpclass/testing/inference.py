@@ -1,0 +1,147 @@
+"""The laws of an inference method."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.inference import Approximation, InferenceMethod
+from gpclass.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+
+def check_inference(
+    method: InferenceMethod,
+    likelihood: Likelihood,
+    *,
+    n: int = 12,
+    seed: int = 0,
+    rtol: float = 1e-8,
+    gradient_rtol: float = 1e-5,
+) -> None:
+    """Check what every method must satisfy, whatever it approximates.
+
+    Convergence; the same end from another start; evidence that adds up over independent rows;
+    permutations; labels swapped; weights as repetition, and weight 0 as absence, in the evidence,
+    its gradient and predictions; the gradient against central differences; arguments unchanged.
+
+    Parameters
+    ----------
+    method : InferenceMethod
+    likelihood : Likelihood
+        With ``p(-1 | f) = p(+1 | -f)``.
+    n : int, default=12
+        Rows of the problems that are made up.
+    seed : int, default=0
+    rtol : float, default=1e-8
+        Tolerance of equalities.
+    gradient_rtol : float, default=1e-5
+        Tolerance of the gradient against differences.
+
+    Raises
+    ------
+    AssertionError
+        Naming the law that fails.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    for signal in (0.3, 3.0, 30.0):
+        K = signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
+        _check_one(method, likelihood, K, y, rng, rtol, gradient_rtol, f"signal {signal}")
+
+
+def _check_one(
+    method: InferenceMethod,
+    likelihood: Likelihood,
+    K: Array,
+    y: Array,
+    rng: np.random.Generator,
+    rtol: float,
+    gradient_rtol: float,
+    where: str,
+) -> None:
+    n = len(y)
+
+    def run(K: Array, y: Array, **options: Any) -> Approximation:
+        return method(K, y, likelihood, **options)
+
+    def close(law: str, got: Any, want: Any, tolerance: float = rtol) -> None:
+        got, want = np.asarray(got), np.asarray(want)
+        error = float(np.abs(got - want).max(initial=0.0)) / max(1.0, float(np.abs(want).max()))
+        assert error <= tolerance, f"{law} ({where}): off by {error:.2e}, allowed {tolerance:g}"
+
+    K_before, y_before = K.copy(), y.copy()
+    q = run(K, y)
+    G = q.evidence_pullback()
+    assert np.array_equal(K, K_before), "K must not be changed"
+    assert np.array_equal(y, y_before), "y must not be changed"
+    assert q.converged, f"converges ({where}): {q.outcome.value}"
+    assert np.isfinite(q.log_evidence), f"evidence is finite ({where})"
+    close("the gradient is symmetric", G, G.T)
+
+    warm = run(K, y, init=q.sites)
+    close("starting at the end stays there", warm.log_evidence, q.log_evidence)
+    elsewhere = run(K, y, init=run(0.5 * K + 0.1 * np.eye(n), -y).sites)
+    close("another start ends at the same evidence", elsewhere.log_evidence, q.log_evidence)
+    close("another start ends at the same mean", elsewhere.posterior.mean, q.posterior.mean)
+
+    apart = [run(K[i : i + 1, i : i + 1], y[i : i + 1]).log_evidence for i in range(n)]
+    close("independent rows add up", run(np.diag(np.diag(K)), y).log_evidence, sum(apart))
+
+    order = rng.permutation(n)
+    shuffled = run(np.ascontiguousarray(K[np.ix_(order, order)]), y[order])
+    close("rows in another order, evidence", shuffled.log_evidence, q.log_evidence)
+    close("rows in another order, mean", shuffled.posterior.mean, q.posterior.mean[order])
+    close("labels swapped", run(K, -y).posterior.mean, -q.posterior.mean)
+
+    _check_weights(run, close, K, y, rng)
+
+    direction = rng.standard_normal((n, n))
+    direction = K * (direction + direction.T) / 2
+    step = 1e-4
+
+    def along(t: float) -> float:
+        return run(K + t * direction, y, init=q.sites).log_evidence
+
+    # fourth order, so that the step can stay far above the solver's tolerance
+    difference = (8 * (along(step) - along(-step)) - (along(2 * step) - along(-2 * step))) / (
+        12 * step
+    )
+    explicit = float((G * direction).sum())
+    scale = float(np.abs(G * direction).sum())
+    assert abs(explicit - difference) <= gradient_rtol * max(scale, 1e-8), (
+        f"the gradient agrees with differences ({where}): {explicit:.10g} against "
+        f"{difference:.10g}, terms of size {scale:.3g}"
+    )
+
+
+def _check_weights(
+    run: Callable[..., Approximation],
+    close: Callable[..., None],
+    K: Array,
+    y: Array,
+    rng: np.random.Generator,
+) -> None:
+    n = len(y)
+    counts = rng.integers(0, 4, n)
+    counts[:2] = 0, 3
+    rows = np.repeat(np.arange(n), counts)
+    weighted = run(K, y, weights=counts.astype(np.float64))
+    repeated = run(np.ascontiguousarray(K[np.ix_(rows, rows)]), y[rows])
+    close("weights are repetition, evidence", weighted.log_evidence, repeated.log_evidence)
+    close(
+        "weights are repetition, mean",
+        weighted.posterior.mean[rows],
+        repeated.posterior.mean,
+    )
+    G = np.zeros((n, n))
+    np.add.at(G, np.ix_(rows, rows), repeated.evidence_pullback())
+    close("weights are repetition, gradient", weighted.evidence_pullback(), G)
+    k_diag = K.diagonal()
+    got = weighted.posterior.predict(K.copy(), k_diag)
+    want = repeated.posterior.predict(np.ascontiguousarray(K[rows]), k_diag)
+    close("weights are repetition, predictive mean", got[0], want[0])
+    close("weights are repetition, predictive variance", got[1], want[1])

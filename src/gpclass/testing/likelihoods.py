@@ -1,0 +1,238 @@
+"""The laws of a likelihood, for the library's and for users' own classes."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.likelihoods import Likelihood
+
+Array = NDArray[np.float64]
+
+# Where the laws are checked: latent values off the threshold at 0, and Gaussians that are narrow,
+# of unit scale and wide on the scale of a sigmoid.
+_LATENTS = np.array([-30.0, -7.3, -2.1, -0.6, 0.4, 1.3, 3.7, 9.0, 40.0])
+_MEANS = np.array([-6.0, -1.7, -0.2, 0.0, 0.9, 2.5, 7.0])
+_VARS = np.array([0.04, 0.5, 3.0, 40.0, 900.0])
+_EXTREME_MEANS = np.array([-1e150, -1e8, -300.0, 0.0, 1e-300, 300.0, 1e8, 1e150])
+_EXTREME_VARS = np.array([0.0, 1e-300, 1e-12, 1.0, 6000.0, 1e12, 1e300])
+
+# A fifth-order central difference with this step has errors of truncation and of rounding near
+# 1e-10 for the first derivative of a function of unit scale.
+_STEP = 2e-3
+
+
+def check_likelihood(likelihood: Likelihood) -> None:
+    """Check a likelihood against the laws of `gpclass.likelihoods.base.Likelihood`.
+
+    In this order; integrals are compared with a fine rule over the Gaussian, split at f = 0:
+
+    - *probabilities*: those of both labels add up to one, log-probabilities are at most zero
+    - *derivatives*: first to third agree with central differences
+    - *log-concavity*: the second derivative is at most zero, if ``log_concave``
+    - *no spread*: ``tilted_moments(y, m, 0)`` is ``(log_prob(y, m), m, 0)``
+    - *log_z*, *tilted mean*, *tilted variance*: the integrals that they stand for
+    - *d_mean*, *d2_mean*: the first and second derivative of log Z by m
+    - *linearise*: ``A = Cov[f, E[y|f]] / v``, ``b = E[y] - A m``, ``Omega = 1 - E[y]^2 - A^2 v``
+    - *expected_log_prob*: the integral of ``log_prob``, and its derivatives by m and v
+    - *predict_proba*: ``exp(log_z)`` of the label +1
+    - *finite*: everything, for means to 1e150 and variances from 0 to 1e300, with
+      ``variance >= 0``, ``Omega > 0`` and probabilities in [0, 1]
+    - *shapes*: arguments broadcast against each other
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0.
+
+    Raises
+    ------
+    AssertionError
+        Naming the first law that is broken, with the arguments and the size of the error.
+
+    Examples
+    --------
+    >>> from gpclass.likelihoods import Probit
+    >>> from gpclass.testing import check_likelihood
+    >>> check_likelihood(Probit())
+    """
+    _check_pointwise(likelihood)
+    _check_no_spread(likelihood)
+    for label in (1.0, -1.0):
+        for var in _VARS:
+            _check_integrals(likelihood, label, np.full_like(_MEANS, var))
+    _check_extremes(likelihood)
+    _check_shapes(likelihood)
+
+
+def _require_close(
+    law: str, got: Array, expected: Array, tolerance: Array | float, at: str
+) -> None:
+    """Assert ``|got - expected| <= tolerance`` elementwise; a NaN fails."""
+    error = np.abs(np.asarray(got) - expected)
+    excess = error / np.broadcast_to(tolerance, error.shape)
+    if not np.all(excess <= 1.0):
+        worst = np.unravel_index(np.argmax(np.nan_to_num(excess, nan=np.inf)), error.shape)
+        raise AssertionError(
+            f"{law}: got {np.asarray(got)[worst]!r}, expected {np.asarray(expected)[worst]!r} "
+            f"at {at}, element {tuple(int(i) for i in worst)}"
+        )
+
+
+def _difference(values: list[Array], step: float) -> Array:
+    """First derivative from the values at -2, -1, 1 and 2 steps."""
+    return (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * step)
+
+
+def _check_pointwise(likelihood: Likelihood) -> None:
+    f = _LATENTS
+    total = np.exp(likelihood.log_prob(np.ones_like(f), f))
+    total = total + np.exp(likelihood.log_prob(-np.ones_like(f), f))
+    _require_close("probabilities: p(+1|f) + p(-1|f) = 1", total, np.ones_like(f), 1e-13, f"f={f}")
+    for label in (1.0, -1.0):
+        y = np.full_like(f, label)
+        at = f"y={label:+.0f}, f={f}"
+        if not np.all(likelihood.log_prob(y, f) <= 0.0):
+            raise AssertionError(f"probabilities: log p(y|f) <= 0 fails at {at}")
+        shifts = [f + j * _STEP for j in (-2, -1, 1, 2)]
+        found = likelihood.derivatives(y, f)
+        nearby = [likelihood.derivatives(y, shifted) for shifted in shifts]
+        values = [likelihood.log_prob(y, shifted) for shifted in shifts]
+        size = np.abs(likelihood.log_prob(y, f))
+        for order, got, below in (
+            ("first", found.first, values),
+            ("second", found.second, [d.first for d in nearby]),
+            ("third", found.third, [d.second for d in nearby]),
+        ):
+            expected = _difference(below, _STEP)
+            # one rounding of what is differenced, over the step
+            tolerance = 1e-8 * (1e-3 + np.abs(expected)) + 1e-13 * size / _STEP
+            _require_close(
+                f"derivatives: {order} derivative of log_prob", got, expected, tolerance, at
+            )
+            size = np.abs(got)
+        if likelihood.log_concave and not np.all(found.second <= 0.0):
+            raise AssertionError(f"log-concavity: log_concave, but second > 0 at {at}")
+
+
+def _check_no_spread(likelihood: Likelihood) -> None:
+    for label in (1.0, -1.0):
+        y, m = np.full_like(_LATENTS, label), _LATENTS
+        at = f"y={label:+.0f}, mean={m}, var=0"
+        found = likelihood.tilted_moments(y, m, np.zeros_like(m))
+        expected = likelihood.log_prob(y, m)
+        tolerance = 1e-10 * np.maximum(np.abs(expected), 1e-290)
+        _require_close("no spread: log_z = log p(y|m)", found.log_z, expected, tolerance, at)
+        _require_close("no spread: mean = m", found.mean, m, 1e-13 * np.abs(m), at)
+        _require_close("no spread: variance = 0", found.variance, np.zeros_like(m), 1e-300, at)
+
+
+def _gaussian_rule(mean: Array, var: Array) -> tuple[Array, Array, Array]:
+    """Nodes x and f, and weights that sum to one, each of shape (n_nodes, n).
+
+    Gauss-Legendre on 300 panels from -15 to 15 deviations and on 60 around f = 0: plain, slow and
+    sharing nothing with what it judges.
+    """
+    sd = np.sqrt(var)
+    even = np.linspace(-15.0, 15.0, 301)[:, None] + np.zeros_like(mean)
+    inner = np.clip((np.linspace(-45.0, 45.0, 61)[:, None] - mean) / sd, -15.0, 15.0)
+    edges = np.sort(np.concatenate([even, inner]), axis=0)
+    t, w = np.polynomial.legendre.leggauss(12)
+    half = 0.5 * np.diff(edges, axis=0)[:, None, :]
+    x = (edges[:-1, None, :] + half + half * t[:, None]).reshape(-1, mean.size)
+    weights = (half * w[:, None]).reshape(-1, mean.size)
+    return x, mean + sd * x, weights * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+
+
+def _check_integrals(likelihood: Likelihood, label: float, v: Array) -> None:
+    m, y, sd = _MEANS, np.full_like(_MEANS, label), np.sqrt(v)
+    at = f"y={label:+.0f}, mean={m}, var={v[0]}"
+    x, f, weights = _gaussian_rule(m, v)
+    log_p = likelihood.log_prob(np.broadcast_to(y, f.shape), f)
+    mass = weights * np.exp(log_p)
+    z, other = mass.sum(axis=0), -(weights * np.expm1(log_p)).sum(axis=0)
+    density = mass / z
+    x_mean = (density * x).sum(axis=0)
+    x_var = (density * np.square(x - x_mean)).sum(axis=0)
+
+    found = likelihood.tilted_moments(y, m, v)
+    # relative in Z, or in 1 - Z where Z is near one
+    slack = 1e-10 * np.minimum(1.0, other / z)
+    log_z = np.where(z < 0.5, np.log(z), np.log1p(-other))
+    _require_close("log_z = log int p(y|f) N(f|m, v) df", found.log_z, log_z, slack, at)
+    _require_close("tilted mean", found.mean, m + sd * x_mean, 1e-9 * sd, at)
+    _require_close("tilted variance", found.variance, v * x_var, 1e-9 * v, at)
+    # Stein: d log Z / dm = E_t[f - m] / v, d2 log Z / dm2 = (Var_t - v) / v^2
+    _require_close("d_mean = d log Z / dm", found.d_mean, x_mean / sd, 1e-9 / sd, at)
+    _require_close("d2_mean = d2 log Z / dm2", found.d2_mean, (x_var - 1.0) / v, 1e-9 / v, at)
+    if likelihood.log_concave and not np.all(found.variance <= v * (1.0 + 1e-12)):
+        raise AssertionError(f"tilted variance: log_concave, but above var at {at}")
+
+    means = z - other if label > 0 else other - z
+    A = ((weights * x * np.exp(log_p)).sum(axis=0) * 2.0 * label) / sd
+    fit = likelihood.linearise(m, v)
+    _require_close("linearise: A = Cov[f, E[y|f]] / v", fit.A, A, 1e-9 / sd, at)
+    _require_close(
+        "linearise: b = E[y] - A m", fit.b, means - A * m, 1e-9 * (1 + np.abs(m) / sd), at
+    )
+    omega = 1.0 - means * means - A * A * v
+    _require_close("linearise: Omega = 1 - E[y]^2 - A^2 v", fit.Omega, omega, 1e-9, at)
+
+    expected = likelihood.expected_log_prob(y, m, v)
+    value = (weights * log_p).sum(axis=0)
+    scale = (weights * np.abs(log_p)).sum(axis=0) + 1e-6
+    d_mean = (weights * x * log_p).sum(axis=0) / sd
+    d_var = 0.5 * (weights * (x * x - 1.0) * log_p).sum(axis=0) / v
+    name = "expected_log_prob"
+    _require_close(f"{name} = E[log p(y|f)]", expected.value, value, 1e-9 * scale, at)
+    _require_close(f"{name}: d_mean = dE/dm", expected.d_mean, d_mean, 1e-8 * scale / sd, at)
+    _require_close(f"{name}: d_var = dE/dv", expected.d_var, d_var, 1e-8 * scale / v, at)
+
+    proba = likelihood.predict_proba(m, v)
+    plus = z if label > 0 else other
+    _require_close("predict_proba = exp(log_z) of +1", proba, plus, 1e-10 * plus, at)
+
+
+def _check_extremes(likelihood: Likelihood) -> None:
+    y, m, v = (
+        a.ravel() for a in np.meshgrid([-1.0, 1.0], _EXTREME_MEANS, _EXTREME_VARS, indexing="ij")
+    )
+    tilted = likelihood.tilted_moments(y, m, v)
+    fit = likelihood.linearise(m, v)
+    proba = likelihood.predict_proba(m, v)
+    for owner, fields in (
+        ("log_prob", {"value": likelihood.log_prob(y, m)}),
+        ("derivatives", likelihood.derivatives(y, m)._asdict()),
+        ("tilted_moments", tilted._asdict()),
+        ("linearise", fit._asdict()),
+        ("expected_log_prob", likelihood.expected_log_prob(y, m, v)._asdict()),
+        ("predict_proba", {"value": proba}),
+    ):
+        for field, values in fields.items():
+            bad = ~np.isfinite(values)
+            if bad.any():
+                i = int(np.argmax(bad))
+                raise AssertionError(
+                    f"finite: {owner} {field} is {values[i]} at y={y[i]:+.0f}, "
+                    f"mean={m[i]:g}, var={v[i]:g}"
+                )
+    for law, holds in (
+        ("tilted variance >= 0", tilted.variance >= 0.0),
+        ("linearise: Omega > 0 where var > 0", (fit.Omega > 0.0) | (v == 0.0)),
+        ("predict_proba in [0, 1]", (proba >= 0.0) & (proba <= 1.0)),
+    ):
+        if not holds.all():
+            i = int(np.argmin(holds))
+            raise AssertionError(f"{law} fails at y={y[i]:+.0f}, mean={m[i]:g}, var={v[i]:g}")
+
+
+def _check_shapes(likelihood: Likelihood) -> None:
+    y, m, v = np.array([[1.0], [-1.0]]), np.array([0.3, -2.0, 5.0]), np.array(1.5)
+    for owner, values, shape in (
+        ("log_prob", likelihood.log_prob(y, m), (2, 3)),
+        ("derivatives", likelihood.derivatives(y, m).third, (2, 3)),
+        ("tilted_moments", likelihood.tilted_moments(y, m, v).variance, (2, 3)),
+        ("linearise", likelihood.linearise(m, v).Omega, (3,)),
+        ("expected_log_prob", likelihood.expected_log_prob(y, m, v).d_var, (2, 3)),
+        ("predict_proba", likelihood.predict_proba(m, v), (3,)),
+    ):
+        if np.shape(values) != shape:
+            raise AssertionError(f"shapes: {owner} has {np.shape(values)}, expected {shape}")

@@ -1,0 +1,80 @@
+"""Weights of rows: powers of the likelihood terms, from sample and class weights."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
+
+Array = NDArray[np.float64]
+
+
+def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
+    """Sample weights times class weights.
+
+    Parameters
+    ----------
+    X : array-like of n rows
+    y : ndarray of shape (n,)
+        Labels.
+    sample_weight : array-like of shape (n,), number or None
+    class_weight : dict, "balanced" or None
+
+    Returns
+    -------
+    weights : ndarray of shape (n,), or None where there are neither
+
+    Raises
+    ------
+    ValueError, TypeError
+        For negative, infinite or NaN weights, labels that do not occur, or another type.
+    """
+    if sample_weight is None and class_weight is None:
+        return None
+    weights = np.ones(len(y))
+    if sample_weight is not None:
+        weights = np.array(
+            _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        )
+    if class_weight is not None:
+        weights *= class_weights(class_weight, y, weights)
+    return weights
+
+
+def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
+    """Weight of each row's class, shape (n,).
+
+    "balanced" is the total weight over the number of classes and the class's own weight, so that
+    a row of weight 2 counts as two rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `row_weights`.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(
+                f"class_weight={class_weight!r} does not exist; the values that do are: None, "
+                "'balanced', or a dict of class labels and weights"
+            )
+        mass = np.bincount(codes, weights=weights)
+        present = mass > 0
+        factor = np.ones(len(classes))
+        factor[present] = mass.sum() / (present.sum() * mass[present])
+        return factor[codes]
+    if not isinstance(class_weight, Mapping):
+        raise TypeError(
+            "class_weight must be None, 'balanced' or a dict of class labels and weights, got "
+            f"{class_weight!r}"
+        )
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        raise ValueError(f"class_weight has labels {unknown} that are not in y, which has {labels}")
+    factor = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    if not np.isfinite(factor).all() or (factor < 0).any():
+        raise ValueError(f"class_weight must be finite and not negative, got {dict(class_weight)}")
+    return np.asarray(factor[codes])
