@@ -151,7 +151,7 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
         number = name.removeprefix("openml:")
         if not (number.isascii() and number.isdecimal()):
             raise ValueError(f"{name!r} must be openml: and a number, such as openml:40.")
-        return _load_openml(int(number), "default-target" if target is None else target, None)
+        return _load_openml(int(number), target, None)
     return _load_file(Path(name), target)
 
 
@@ -223,35 +223,31 @@ def _verified(folder: Path, file: str) -> bytes:
     return content
 
 
-def _load_openml(data_id: int, target: str, name: str | None) -> Dataset:
+def _load_openml(data_id: int, target: str | None, name: str | None) -> Dataset:
     require_pandas()
     fetch_openml = import_module("sklearn.datasets").fetch_openml
     try:
         with warnings.catch_warnings():
             # The retry is not news; if it fails too, the error below says so.
             warnings.filterwarnings("ignore", message="A network error occurred")
-            bunch = fetch_openml(
-                data_id=data_id, target_column=target, as_frame=True, parser="auto", n_retries=1
-            )
-    except KeyError as error:
-        raise ValueError(f"OpenML {data_id} has no column {target!r}.") from error
+            bunch = fetch_openml(data_id=data_id, as_frame=True, parser="auto", n_retries=1)
     except (URLError, TimeoutError) as error:
         reason = getattr(error, "reason", error)
-        raise ConnectionError(
-            f"OpenML could not be reached for table {data_id}: {reason}"
-        ) from error
-    details = getattr(bunch, "details", None) or {}
-    found = str(details.get("name", data_id))
+        raise ConnectionError(f"OpenML gave no table {data_id}: {reason}.") from error
+    found = str(bunch.details["name"])
     if name is not None and found.casefold() != name.casefold():
         raise ValueError(f"OpenML {data_id} is {found!r} and not {name!r}.")
-    if bunch.target is None:
-        raise ValueError(f"OpenML {data_id} has no default class column; give one as the target.")
-    target_name = str(bunch.target.name)
+    if target is None:
+        if len(bunch.target_names) != 1:
+            raise ValueError(
+                f"OpenML {data_id} has no single class column; give one as the target."
+            )
+        target = str(bunch.target_names[0])
     return _from_frame(
-        bunch.data.assign(**{target_name: bunch.target}),
-        target_name,
+        bunch.frame,
+        target,
         name=found,
-        description=f"OpenML table {data_id}, version {details.get('version', '?')}",
+        description=f"OpenML table {data_id}, version {bunch.details['version']}",
         source=f"https://www.openml.org/d/{data_id}",
         sha256=None,
     )

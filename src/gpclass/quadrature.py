@@ -34,8 +34,9 @@ RADIUS = float(np.sqrt(2.0 * DROP))
 BENDS = (-12.0, -4.0, 4.0, 12.0)
 STRAIGHT = 28.0
 
-# Every sigmoid of unit scale is 0 or 1 to rounding there, but no logarithm underflows yet.
-FLAT = 100.0
+# Every sigmoid of unit scale is 0 or 1 to rounding at FLAT, but not yet its logarithm; beyond
+# UNDERFLOW exp(-f) is no double any more.
+FLAT, UNDERFLOW = 100.0, 740.0
 
 # Up to this deviation the whole interval is short enough in f to need no BENDS (4.36 * 0.9 < 4).
 NARROW = 0.9
@@ -151,8 +152,10 @@ def _bracket_mode(exponent: Exponent, mean: Array, sd: Array) -> tuple[Array, Ar
 
     # a few roundings beyond the bend, so that f is on the side meant however large m and sd are
     beyond = 8.0 * np.finfo(float).eps * np.abs(mean)
-    for bend in (-12.0 - beyond, 12.0 + beyond, np.zeros_like(mean)):
-        x = np.clip(standardise(bend, mean, sd), low, high)
+    for bend in (-UNDERFLOW, UNDERFLOW, -FLAT, FLAT, BENDS[0], BENDS[-1], 0.0):
+        x = np.clip(standardise(bend + np.sign(bend) * beyond, mean, sd), low, high)
+        if not ((low < x) & (x < high)).any():
+            continue
         _, k1, k2 = exponent(mean + sd * x, slice(None))
         slope, curvature = x - sd * k1, 1.0 - sd * sd * k2
         below = slope <= 0.0

@@ -109,6 +109,14 @@ def test_short_length_scales_keep_their_digits():
         assert_is_the_contraction(kernel, X, G + G.T)
 
 
+@pytest.mark.parametrize("weight", [1e3, 1e6, 1e12])
+def test_a_heavy_diagonal_costs_no_digits(X, G, weight):
+    for kernel in (RBF(np.full(7, 2.0)), RBF(2.0), Matern(np.full(7, 2.0), nu=2.5)):
+        np.testing.assert_allclose(
+            pullback(kernel, X, G + weight * np.eye(205)), pullback(kernel, X, G), rtol=1e-12
+        )
+
+
 @pytest.mark.parametrize("far", [1e150, 1e200, 1.7e308])
 def test_points_may_be_infinitely_far(far):
     X = np.zeros((5, 3))

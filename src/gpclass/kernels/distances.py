@@ -140,7 +140,7 @@ class Distances:
             return np.array([self._by_differences(rows, cols, M, k) for k in columns])
         x, y = self._centred[rows], self._centred[cols]
         if rows == cols:
-            # D_ii = 0, but a large M_ii would leave its rounding error
+            # D_ii = 0, but a large M_ii would hide what the rest cancels to
             M = M.copy()
             np.fill_diagonal(M, 0.0)
         MY = gram(M, np.vstack([y.T, np.ones(len(y))]))
