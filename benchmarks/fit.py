@@ -44,15 +44,16 @@ def timed_fit(model: Any, problem: Problem) -> float:
 
 
 def run(repeat: int, dry: bool) -> Figures:
-    """Ours (three times at most) and theirs (once)."""
+    """Theirs once, because it takes a minute, with fits of ours before and after it."""
     n = 60 if dry else N
     problem = make_problem(n, COLUMNS)
     kernel = starting_kernel(COLUMNS)
     ours = Ours(kernel)
-    our_times = [timed_fit(ours, problem) for _ in range(min(repeat, 3))]
     counting = CountingOptimizer()
     theirs = Theirs(kernel, optimizer=counting)
+    our_times = [timed_fit(ours, problem)]
     their_time = timed_fit(theirs, problem)
+    our_times += [timed_fit(ours, problem) for _ in range(min(repeat, 3) - 1)]
 
     our_evidence = float(ours.log_marginal_likelihood_value_)
     their_evidence = float(theirs.log_marginal_likelihood_value_)
@@ -64,6 +65,8 @@ def run(repeat: int, dry: bool) -> Figures:
         notes=[
             "both start at unit variance and length-scales of sqrt(d), within scikit-learn's "
             "default bounds",
+            f"ours was fitted before and after scikit-learn's: {min(our_times):.3g} to "
+            f"{max(our_times):.3g} s, the table has the median",
         ],
     )
     for who, spent, evaluations, evidence in (

@@ -21,12 +21,13 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line; the entry point of the script ``gpclass``."""
-    warnings.showwarning = _show_warning
-    try:
-        _app()(prog_name="gpclass")
-    except (ValueError, OSError, ImportError) as error:
-        print(f"gpclass: {_one_line(error)}", file=sys.stderr)
-        raise SystemExit(2) from None
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            _app()(prog_name="gpclass")
+        except (ValueError, OSError, ImportError) as error:
+            print(f"gpclass: {_one_line(error)}", file=sys.stderr)
+            raise SystemExit(2) from None
 
 
 def _one_line(message: object) -> str:

@@ -158,8 +158,8 @@ class Laplace:
             size = float(np.abs(state.residual).max(initial=0.0))
             # The log determinant moves with the mode in first order: ending at tol itself would
             # leave a noise of 1e-9 in the evidence, on which an optimiser's line search stalls.
-            if size <= max(FINER * self.tol, search.rounding(state)):
-                outcome = Outcome.CONVERGED if size <= self.tol else Outcome.ROUNDING
+            if size <= FINER * self.tol or size <= min(self.tol, search.rounding(state)):
+                outcome = Outcome.CONVERGED
                 break
             if n_iter == self.max_iter:
                 outcome = Outcome.CONVERGED if size <= self.tol else Outcome.MAX_ITER
@@ -174,7 +174,10 @@ class Laplace:
                 direction = factor.shrink(state.residual)
             following = search.line_search(state, direction)
             if following is None:
-                outcome = Outcome.CONVERGED if size <= self.tol else Outcome.STALLED
+                rounded = size <= search.rounding(state)
+                outcome = Outcome.ROUNDING if rounded else Outcome.STALLED
+                if size <= self.tol:
+                    outcome = Outcome.CONVERGED
                 break
             state = following
         W = -state.derivatives.second

@@ -51,6 +51,9 @@ _LOG_SQRT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 # derivatives still tell the shape; the tails of log p are straight or parabolic so far out.
 _DEEP = -1e6
 
+# From this x on the Gaussian's own exponent is a rounding error away from a constant.
+_REMOTE = 1e6
+
 # From this variance on a bend of unit width is invisible in the moments of x, which are then
 # the better source for the derivatives of log Z.
 _WIDE = 1e6
@@ -228,7 +231,8 @@ def _tilted(
         label = y[sites, None]
         exponent_at = likelihood.log_prob(label, f)
         exponent_at -= 0.5 * x * x
-        top = exponent_at.max(axis=1, keepdims=True)
+        peak = exponent_at.argmax(axis=1)[:, None]
+        top = np.take_along_axis(exponent_at, peak, axis=1)
         exponent_at -= top
         weights *= np.exp(exponent_at, out=exponent_at)
         mass = weights.sum(axis=1)
@@ -237,10 +241,11 @@ def _tilted(
             continue
         first, second, _ = likelihood.derivatives(label, f)
         x_mean = np.vecdot(weights, x) / mass
-        x_var = np.vecdot(weights, np.square(x - x_mean[:, None])) / mass
+        x -= x_mean[:, None]
+        x_var = np.vecdot(weights, np.square(x, out=x)) / mass
         d = np.vecdot(weights, first) / mass
-        # d is rounded; where first is 1 - exp(-50), its own rounding would outweigh the spread
-        first -= d[:, None]
+        # about a value it takes: where first is 1 - exp(-50), d's rounding outweighs the spread
+        first -= np.take_along_axis(first, peak, axis=1)
         shift = np.vecdot(weights, first) / mass
         spread = np.vecdot(weights, np.square(first, out=first)) / mass - shift * shift
         bend = np.vecdot(weights, second) / mass
@@ -250,7 +255,8 @@ def _tilted(
         wide = v[sites] > _WIDE
         result.d_mean[sites] = np.where(wide, x_mean / np.maximum(sd[sites], 1e-150), d)
         result.d2_mean[sites] = np.where(wide | cancels, d2_by_moments, d2)
-        result.variance[sites] = x_var
+        # a log-concave factor never widens a Gaussian, but the rounding of log p may seem to
+        result.variance[sites] = np.minimum(x_var, 1.0) if likelihood.log_concave else x_var
     return result
 
 
@@ -272,11 +278,12 @@ def _parabolic(
     """Moments from the parabola through log p near the mode, and where it is to be used."""
     k, k1, k2 = exponent(m + sd * x, slice(None))
     slope, precision = sd * k1 - x, 1.0 - sd * sd * k2
-    step = slope / precision
-    with np.errstate(over="ignore"):  # only of sites where the parabola is not used
-        log_z = k - 0.5 * x * x + 0.5 * slope * step - 0.5 * np.log(precision)
-    fit = _Tilted(log_z, k1 + k2 * sd * step, k2 / precision, 1.0 / precision)
-    return fit, k < _DEEP
+    step = np.clip(slope / precision, -1.0, 1.0)
+    log_z = k - 0.5 * x * x + 0.5 * slope * step - 0.5 * np.log(precision)
+    wide = sd * sd > _WIDE
+    d_mean = np.where(wide, (x + step) / np.where(wide, sd, 1.0), k1 + k2 * sd * step)
+    fit = _Tilted(log_z, d_mean, k2 / precision, 1.0 / precision)
+    return fit, (k < _DEEP) | (np.abs(x) > _REMOTE)
 
 
 def _blocks(
