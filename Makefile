@@ -28,10 +28,10 @@ demo: $(VENV)/.stamp-cli  ## the main job on real data: ten-fold comparison on t
 	$(BIN)/gpclass evaluate breast_cancer --picture demo-output/breast_cancer.png
 
 test: $(VENV)/.stamp-test  ## the whole suite
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 fast: $(VENV)/.stamp-test  ## the suite without the slow tests, under two minutes
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test  ## ruff (lint and format) and mypy --strict
 	$(BIN)/ruff check .

@@ -126,7 +126,8 @@ def test_options_reach_the_estimator(iris):
 
 @pytest.mark.parametrize("command", ["evaluate", "fit", "predict"])
 def test_mistakes_of_a_real_process(command, tmp_path):
-    out = () if command == "evaluate" else ("--out", tmp_path / "out.skops.csv")
+    outs = {"evaluate": (), "fit": ("--out", tmp_path / "m.skops")}
+    out = outs.get(command, ("--out", tmp_path / "p.csv"))
     args = ("none.skops", "none.csv") if command == "predict" else ("none.csv", "--target", "kind")
     done = run(command, *args, *out)
     assert "none." in one_line(done.returncode, done.stdout, done.stderr)

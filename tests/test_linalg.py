@@ -45,7 +45,7 @@ def test_solves_inverse_and_determinant(spd):
 def test_products(spd):
     n = len(spd)
     rng = np.random.default_rng(1)
-    u, v, V = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal((n, 3))
+    u, v = rng.standard_normal(n), rng.standard_normal(n)
     np.testing.assert_allclose(linalg.symmetric_product(spd, v), spd @ v, rtol=1e-11, atol=1e-12)
     G = spd.copy()
     linalg.add_symmetric_outer(G, u, v, 0.5)
@@ -88,6 +88,4 @@ def test_not_positive_definite_is_an_error_that_says_so(A, words):
 def test_solve_batch():
     rng = np.random.default_rng(3)
     A, b = rng.standard_normal((7, 3, 3)), rng.standard_normal((7, 3))
-    np.testing.assert_allclose(
-        np.einsum("mij,mj->mi", A, linalg.solve_batch(A, b)), b, atol=1e-10
-    )
+    np.testing.assert_allclose(np.einsum("mij,mj->mi", A, linalg.solve_batch(A, b)), b, atol=1e-10)

@@ -5,19 +5,24 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from gpclass.exceptions import ConvergenceWarning
 from gpclass.inference import Approximation
 from gpclass.kernels import Precomputed, default_kernel, validate_precomputed
-from gpclass.learning import BinaryProblem, KeepFixed, Learned, Learner, draw_starts
+from gpclass.learning import (
+    BinaryProblem,
+    KeepFixed,
+    Learned,
+    Learner,
+    draw_starts,
+    learn_all,
+)
 from gpclass.model import BinaryModel, log_probabilities
 from gpclass.parts import check_kernel_argument, is_precomputed, pick_parts, takes_vectors
 from gpclass.progress import EvidenceProgress
@@ -258,28 +263,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
         inits = self._warm_sites(problems)
         with EvidenceProgress(int(self.verbose)) as progress:
-            if len(problems) == 1:
-                return [
-                    learner.learn(
-                        problems[0],
-                        starts[0],
-                        init=inits[0],
-                        n_jobs=self.n_jobs,
-                        progress=progress.update,
-                    )
-                ]
-            parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-            here = progress.update if parallel.n_jobs == 1 else None
-            tasks = (
-                delayed(learn_alone)(learner, problem, start, init, here)
-                for problem, start, init in zip(problems, starts, inits, strict=True)
+            return learn_all(
+                learner, problems, starts, inits, n_jobs=self.n_jobs, progress=progress.update
             )
-            results = []
-            for result in parallel(tasks):
-                results.append(result)
-                if here is None:
-                    progress.update(result.log_evidence)
-            return results
 
     def _warm_sites(self, problems: list[BinaryProblem]) -> list[Sites | None]:
         """Sites of the last fit where warm_start asks for them and they fit the new problems."""
@@ -405,7 +391,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
 
     @property
-    def approximation_(self) -> Approximation:
+    def approximation_(self) -> Approximation | list[Approximation]:
         """Approximation of the binary problem (a list of them where there are several)."""
         check_is_fitted(self, "models_")
         found = [model.approximation() for model in self.models_]
@@ -471,11 +457,3 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
-
-
-def learn_alone(
-    learner: Learner, problem: BinaryProblem, starts: Array, init: Sites | None, progress: Any
-) -> Learned:
-    """One of several binary problems, with one BLAS thread so that n_jobs changes no bit."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        return learner.learn(problem, starts, init=init, progress=progress)

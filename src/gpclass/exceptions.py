@@ -7,12 +7,8 @@ class NumericalWarning(UserWarning):
     """Something was changed or given up to keep the numbers finite; the message has the amount."""
 
 
-class JitterWarning(NumericalWarning):
-    """A multiple of the identity was added to a kernel matrix that is not positive semi-definite."""
-
-
 class NotPositiveDefiniteError(ValueError):
     """A matrix that must be positive definite is not."""
 
 
-__all__ = ["ConvergenceWarning", "JitterWarning", "NotPositiveDefiniteError", "NumericalWarning"]
+__all__ = ["ConvergenceWarning", "NotPositiveDefiniteError", "NumericalWarning"]

@@ -8,7 +8,7 @@ with its own threads, and the two pools slow each other down (a product of a 200
 with a vector took 8 ms through numpy and 0.1 ms here).
 """
 
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,6 @@ TILE: Final = 8
 def symmetric_product(K: Array, v: Array) -> Array:
     """``K v`` for a symmetric K of shape (n, n) and v of shape (n,)."""
     return np.asarray(blas.dsymv(1.0, K.T, v))
-
-
-def symmetric_matrix_product(K: Array, V: Array) -> Array:
-    """``K V`` for a symmetric K of shape (n, n) and V of shape (n, m); the result is (n, m)."""
-    return np.asarray(blas.dsymm(1.0, K.T, V.T, side=1).T)
-
-
-def matrix_transpose_vector(V: Array, v: Array) -> Array:
-    """``V^T v`` for V of shape (n, m) and v of shape (n,), C order."""
-    return np.asarray(blas.dgemv(1.0, V.T, v))
 
 
 def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> None:

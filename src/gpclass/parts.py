@@ -51,11 +51,12 @@ def pick_parts(estimator: Any) -> Parts:
         value = getattr(estimator, name)
         if value is not None:
             raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
+    multi_class = _named("multi_class", estimator.multi_class, DECOMPOSITIONS)
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
         inference=_pick_inference(estimator.inference, int(estimator.max_iter_predict)),
         learner=_pick_learner(estimator.learning, estimator.optimizer),
-        decomposition=DECOMPOSITIONS[_named("multi_class", estimator.multi_class, DECOMPOSITIONS)](),
+        decomposition=DECOMPOSITIONS[multi_class](),
     )
 
 

@@ -336,78 +336,55 @@ def test_quadrature_of_an_asymmetric_likelihood():
     assert abs(np.exp(both[1][2]) / float(truth) - 1) < 1e-12
 
 
-class WrongSecond(OwnLikelihood):
-    def derivatives(self, y, f):
-        first, second, third = Logit().derivatives(y, f)
-        return Derivatives(first, second * (1 + 1e-5), third)
+def broken(method, change):
+    """The logit with one method's answer changed by ``change(answer, *arguments)``."""
+
+    def replaced(self, *arguments):
+        return change(getattr(Logit(), method)(*arguments), *arguments)
+
+    return type("Broken", (OwnLikelihood,), {method: replaced})()
 
 
-class WrongThird(OwnLikelihood):
-    def derivatives(self, y, f):
-        first, second, third = Logit().derivatives(y, f)
-        return Derivatives(first, second, -third)
-
-
-class WrongEvidence(OwnLikelihood):
-    def tilted_moments(self, y, mean, var):
-        tilted = Logit().tilted_moments(y, mean, var)
-        return tilted._replace(log_z=tilted.log_z + 1e-8 * var)
-
-
-class WrongVariance(OwnLikelihood):
-    def tilted_moments(self, y, mean, var):
-        tilted = Logit().tilted_moments(y, mean, var)
-        return tilted._replace(variance=tilted.variance * (1 + 1e-7))
-
-
-class MisprintedOmega(OwnLikelihood):
-    def linearise(self, mean, var):
-        alpha = self.predict_proba(mean, var)
-        fit = Logit().linearise(mean, var)
-        return fit._replace(Omega=1 - alpha**2 - fit.A**2 * var)
-
-
-class PluggedInPrediction(OwnLikelihood):
-    def predict_proba(self, mean, var):
-        return np.exp(self.log_prob(1.0, mean + 0.0 * var))
-
-
-class ForgottenHalf(OwnLikelihood):
-    def expected_log_prob(self, y, mean, var):
-        expected = Logit().expected_log_prob(y, mean, var)
-        return expected._replace(d_var=2 * expected.d_var)
-
-
-class Overflowing(OwnLikelihood):
-    def tilted_moments(self, y, mean, var):
-        tilted = Logit().tilted_moments(y, mean, var)
-        return tilted._replace(mean=np.where(np.asarray(var) > 1e200, np.nan, tilted.mean))
+def misprinted_omega(fit, mean, var):
+    alpha = Logit().predict_proba(mean, var)
+    return fit._replace(Omega=1 - alpha**2 - fit.A**2 * var)
 
 
 class NotConcave(LapsingLogit):
     log_concave: ClassVar[bool] = True
 
 
-class NotNormalised(OwnLikelihood):
-    def log_prob(self, y, f):
-        return Logit().log_prob(y, f) - 1e-9
-
-
 @pytest.mark.parametrize(
     ("wrong", "law"),
     [
-        (WrongSecond, "derivatives: second"),
-        (WrongThird, "derivatives: third"),
-        (WrongEvidence, "log_z"),
-        (WrongVariance, "tilted variance"),
-        (MisprintedOmega, "linearise: Omega"),
-        (PluggedInPrediction, "predict_proba"),
-        (ForgottenHalf, "expected_log_prob: d_var"),
-        (Overflowing, "finite: tilted_moments mean"),
-        (NotConcave, "log-concavity"),
-        (NotNormalised, "probabilities"),
+        (broken("log_prob", lambda a, y, f: a - 1e-9), "probabilities"),
+        (broken("derivatives", lambda a, y, f: a._replace(second=1.00001 * a.second)), "second"),
+        (broken("derivatives", lambda a, y, f: a._replace(third=-a.third)), "third"),
+        (NotConcave(), "log-concavity"),
+        (broken("tilted_moments", lambda a, y, m, v: a._replace(mean=a.mean + 1e-3)), "no spread"),
+        (
+            broken("tilted_moments", lambda a, y, m, v: a._replace(log_z=a.log_z + 1e-8 * v)),
+            "log_z",
+        ),
+        (
+            broken(
+                "tilted_moments", lambda a, y, m, v: a._replace(variance=a.variance * 1.0000001)
+            ),
+            "tilted variance",
+        ),
+        (broken("linearise", misprinted_omega), "Omega"),
+        (broken("expected_log_prob", lambda a, *_: a._replace(d_var=2 * a.d_var)), "d_var = dE/dv"),
+        # the probability at the mean, in place of the mean of the probability
+        (
+            broken("predict_proba", lambda a, m, v: np.exp(Logit().log_prob(1.0, m))),
+            "predict_proba",
+        ),
+        (
+            broken("linearise", lambda a, m, v: a._replace(b=np.where(v > 1e200, np.nan, a.b))),
+            "finite: linearise b",
+        ),
     ],
 )
 def test_a_wrong_likelihood_fails_the_law_it_breaks(wrong, law):
     with pytest.raises(AssertionError, match=law):
-        check_likelihood(wrong())
+        check_likelihood(wrong)

@@ -31,9 +31,7 @@ def test_pullback_is_half_of_aa_minus_R_plus_the_implicit_term():
     want = 0.5 * (np.outer(a, a) - R) + 0.5 * (np.outer(u, a) + np.outer(a, u))
     factor = DensePrior(K).factor(tau)
     np.testing.assert_allclose(factor.pullback(a, slope), want, atol=1e-10)
-    np.testing.assert_allclose(
-        factor.pullback(a, None), 0.5 * (np.outer(a, a) - R), atol=1e-10
-    )
+    np.testing.assert_allclose(factor.pullback(a, None), 0.5 * (np.outer(a, a) - R), atol=1e-10)
 
 
 def test_tiny_and_zero_precisions_keep_the_digits_of_the_variance():
@@ -42,9 +40,11 @@ def test_tiny_and_zero_precisions_keep_the_digits_of_the_variance():
     tau[:10] = 0.0
     np.testing.assert_allclose(DensePrior(K).factor(tau).marginal_variances(), np.diag(K))
     tau[10:] = 0.5
-    R = np.diag(np.sqrt(tau)) @ np.linalg.inv(
-        np.eye(50) + np.sqrt(tau)[:, None] * K * np.sqrt(tau)
-    ) @ np.diag(np.sqrt(tau))
+    R = (
+        np.diag(np.sqrt(tau))
+        @ np.linalg.inv(np.eye(50) + np.sqrt(tau)[:, None] * K * np.sqrt(tau))
+        @ np.diag(np.sqrt(tau))
+    )
     want = np.diag(K - K @ R @ K)
     np.testing.assert_allclose(DensePrior(K).factor(tau).marginal_variances(), want, rtol=1e-9)
 

@@ -225,8 +225,11 @@ class _Search:
 
     def rounding(self, state: _State) -> float:
         """Size of the residual that rounding of ``f = K a`` alone can cause."""
-        f_error = 8 * EPS * float(np.sqrt(self.prior.diagonal.max(initial=0.0))) * float(
-            np.sqrt(self.prior.diagonal) @ np.abs(state.a)
+        f_error = (
+            8
+            * EPS
+            * float(np.sqrt(self.prior.diagonal.max(initial=0.0)))
+            * float(np.sqrt(self.prior.diagonal) @ np.abs(state.a))
         )
         W = float(-state.derivatives.second.min(initial=0.0))
         return f_error * W + 8 * EPS * float(np.abs(state.a).max(initial=0.0))

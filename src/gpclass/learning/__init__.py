@@ -9,6 +9,7 @@ from gpclass.learning.base import (
     draw_starts,
 )
 from gpclass.learning.evidence import KeepFixed, MaximiseEvidence
+from gpclass.learning.several import learn_all
 
 __all__ = [
     "BinaryProblem",
@@ -19,4 +20,5 @@ __all__ = [
     "LearningRun",
     "MaximiseEvidence",
     "draw_starts",
+    "learn_all",
 ]

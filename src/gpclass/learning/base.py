@@ -100,9 +100,7 @@ class BinaryProblem:
         )
         slope = None
         if gradient:
-            slope = np.asarray(
-                pullback(kernel, X, approximation.evidence_pullback(), K=K)
-            )
+            slope = np.asarray(pullback(kernel, X, approximation.evidence_pullback(), K=K))
         return Evaluation(approximation.log_evidence, slope, approximation)
 
 

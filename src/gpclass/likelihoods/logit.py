@@ -16,15 +16,6 @@ from gpclass.likelihoods.base import (
 )
 
 
-def _exp_minus_abs(y: Array, f: Array) -> tuple[Array, Array]:
-    """Arrays ``z = y f`` and ``exp(-|z|)``; in place, as they are called with many nodes."""
-    z = np.asarray(np.multiply(y, f))
-    small = np.abs(z, out=np.empty_like(z))
-    np.negative(small, out=small)
-    np.exp(small, out=small)
-    return z, small
-
-
 @final
 @dataclass(frozen=True)
 class Logit(Likelihood):
@@ -51,24 +42,19 @@ class Logit(Likelihood):
 
     def log_prob(self, y: Array, f: Array) -> Array:
         """``log sigma(y f) = min(z, 0) - log(1 + exp(-|z|))`` with z = y f."""
-        z, small = _exp_minus_abs(y, f)
-        np.log1p(small, out=small)
-        np.minimum(z, 0.0, out=z)
-        z -= small
-        return z
+        z = np.multiply(y, f)
+        tail: Array = np.log1p(np.exp(-np.abs(z)))
+        return np.minimum(z, 0.0) - tail
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         """``y sigma(-z)``, ``-sigma(z) sigma(-z)`` and ``y sigma(z) sigma(-z) tanh(z / 2)``."""
-        z, small = _exp_minus_abs(y, f)
+        z = np.multiply(y, f)
+        small = np.exp(-np.abs(z))
         scale = 1.0 / (1.0 + small)
-        first = np.asarray(np.where(z > 0.0, small, 1.0))
-        first *= scale
-        small *= scale
-        small *= scale
+        first = np.where(z > 0.0, small, 1.0) * scale
+        bend = small * scale * scale
         # tanh(|z|/2) y sign(z), as sign(z) y = sign(f)
-        third = np.tanh(0.5 * f) * small
-        first *= y
-        return Derivatives(first, np.negative(small, out=small), third)
+        return Derivatives(y * first, -bend, np.tanh(0.5 * f) * bend)
 
     def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
         """Moments of ``sigma(y f) N(f | mean, var)`` by quadrature."""

@@ -53,7 +53,8 @@ class OneVsRest(Decomposition):
     def split(self, codes: NDArray[np.intp], classes: NDArray[np.generic]) -> list[Subproblem]:
         """Class c against all others; for two classes the second against the first."""
         if len(classes) == 2:
-            return [Subproblem(f"{classes[1]} or {classes[0]}", None, np.where(codes == 1, 1.0, -1.0))]
+            y = np.where(codes == 1, 1.0, -1.0)
+            return [Subproblem(f"{classes[1]} or {classes[0]}", None, y)]
         return [
             Subproblem(f"{label} or not", None, np.where(codes == c, 1.0, -1.0))
             for c, label in enumerate(classes)

@@ -96,7 +96,7 @@ class DenseFactor(SiteFactor):
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (n, m), which is overwritten."""
         K_cross *= self.s[:, None]
         linalg.solve_lower_columns_in_place(self.L, K_cross)
-        return np.einsum("ij,ij->j", K_cross, K_cross)
+        return np.asarray(np.einsum("ij,ij->j", K_cross, K_cross))
 
 
 @final

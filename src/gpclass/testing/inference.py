@@ -58,9 +58,7 @@ def _covariance(X: Array, signal: float, v: Array | None = None) -> Array:
     """A squared exponential; v moves its logarithms of signal and length-scales."""
     v = np.zeros(X.shape[1] + 1) if v is None else v
     Z = X * np.exp(-v[1:])
-    K: Array = (signal * np.exp(v[0])) ** 2 * np.exp(
-        -0.5 * ((Z[:, None] - Z[None]) ** 2).sum(-1)
-    )
+    K: Array = (signal * np.exp(v[0])) ** 2 * np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(-1))
     return K
 
 

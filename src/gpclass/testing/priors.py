@@ -51,9 +51,7 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
             np.diagonal(Sigma),
             rtol,
         )
-        _close(
-            "log_det is that of I + T K", factor.log_det, np.linalg.slogdet(system)[1], rtol
-        )
+        _close("log_det is that of I + T K", factor.log_det, np.linalg.slogdet(system)[1], rtol)
         R = np.stack([factor.shrink(tau * e) for e in np.eye(n)])
         _close(
             "reduced_variance is diag(K' R K)",
