@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Optimizer = Callable[..., tuple[Array, float]]
 
 # Where L-BFGS-B stops: relative change of the evidence, largest entry of the projected gradient.
-FTOL: Final = 5e-10
+FTOL: Final = 2e-9
 GTOL: Final = 1e-5
 # Where the polish after it stops. The evidence has a relative noise of 1e-13, so a line search
 # cannot find a maximum closer than the root of that; its gradient, whose noise is as small, can.
