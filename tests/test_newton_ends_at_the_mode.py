@@ -1,4 +1,4 @@
-"""Problems on which scikit-learn's Newton iteration, full steps without a decrease test, goes wrong.
+"""Problems on which scikit-learn's Newton, full steps without a decrease test, goes wrong.
 
 It returns an evidence above that of the mode and a posterior that has forgotten the labels. If a
 version of scikit-learn mends this, the first assertion of each test fails and says so.

@@ -14,7 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpclass.exceptions import ConvergenceWarning
 from gpclass.inference import Approximation
-from gpclass.kernels import Precomputed, default_kernel, validate_precomputed
+from gpclass.kernels import (
+    Precomputed,
+    default_kernel,
+    from_recipe,
+    to_recipe,
+    validate_precomputed,
+)
 from gpclass.learning import (
     BinaryProblem,
     KeepFixed,
@@ -451,6 +457,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return value, gradients.ravel() if theta.size == k * p else gradients.sum(axis=0)
 
     # ------------------------------------------------------ scikit-learn's
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: the kernel that was given as plain data."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        return state | {"kernel": to_recipe(self.kernel)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was saved."""
+        super().__setstate__(state | {"kernel": from_recipe(state["kernel"])})
 
     def __sklearn_tags__(self) -> Any:
         """Say what the estimator takes."""

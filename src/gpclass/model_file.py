@@ -74,20 +74,6 @@ def require_skops() -> Any:
         ) from error
 
 
-def _kernel_types() -> list[str]:
-    """Names of scikit-learn's kernel classes, which skops does not trust by itself.
-
-    They hold numbers and other kernels, and building one runs nothing else.
-    """
-    from sklearn.gaussian_process import kernels
-
-    return [
-        f"{kernels.__name__}.{name}"
-        for name, kind in vars(kernels).items()
-        if isinstance(kind, type) and issubclass(kind, (kernels.Kernel, kernels.Hyperparameter))
-    ]
-
-
 def save_model(model: SavedModel, path: Path) -> None:
     """Write a model file.
 
@@ -143,7 +129,7 @@ def load_model(path: Path) -> SavedModel:
     skops_io = require_skops()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
-    trusted = sorted({*gpclass.trusted_types(), *_kernel_types()})
+    trusted = gpclass.trusted_types()
     # A damaged or foreign archive fails in many ways (zip, JSON, missing keys, numpy headers, wrong
     # types), all of which mean the same to the user; the cause is kept.
     try:

@@ -153,7 +153,7 @@ def test_logit_agrees_with_forty_digits(m, v):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("m", "v"), [(-50.0, 1e-8), (-3.0, 4.0), (6.0, 0.81), (20.0, 25.0)])
+@pytest.mark.parametrize(("m", "v"), [(-35.0, 1e-8), (-3.0, 4.0), (6.0, 0.81), (20.0, 25.0)])
 def test_probit_agrees_with_forty_digits(m, v):
     truth = reference(normal, m, mp.mpf(v), tilt=abs(m) * np.sqrt(v) / (1 + v))
     errors = worst_errors(Probit(), truth, m, v)

@@ -9,6 +9,7 @@ from gpclass.kernels.evaluate import cross, diagonal, evaluate, uses_precomputed
 from gpclass.kernels.inputs import restrict, take
 from gpclass.kernels.precomputed import Precomputed, validate_precomputed
 from gpclass.kernels.pullback import pullback
+from gpclass.kernels.recipe import from_recipe, to_recipe
 
 __all__ = [
     "Precomputed",
@@ -16,10 +17,12 @@ __all__ = [
     "default_kernel",
     "diagonal",
     "evaluate",
+    "from_recipe",
     "median_distance",
     "pullback",
     "restrict",
     "take",
+    "to_recipe",
     "uses_precomputed",
     "validate_precomputed",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.inference import Approximation, InferenceMethod
-from gpclass.kernels import evaluate, pullback, take
+from gpclass.kernels import evaluate, from_recipe, pullback, take, to_recipe
 from gpclass.likelihoods import Likelihood
 from gpclass.priors import DensePrior
 from gpclass.sites import Sites
@@ -57,6 +57,14 @@ class BinaryProblem:
     inference: InferenceMethod
     weights: Array | None = None
     rows: NDArray[np.intp] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, the kernel as plain data."""
+        return self.__dict__ | {"kernel": to_recipe(self.kernel)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the fields."""
+        self.__dict__.update(state | {"kernel": from_recipe(state["kernel"])})
 
     @property
     def inputs(self) -> Any:

@@ -229,8 +229,7 @@ def _tilted(
 
     for sites, x, weights, f in _blocks(points, [], m, sd, everyone, likelihood.log_concave):
         label = y[sites, None]
-        exponent_at = likelihood.log_prob(label, f)
-        exponent_at -= 0.5 * x * x
+        exponent_at = likelihood.log_prob(label, f) - 0.5 * x * x
         peak = exponent_at.argmax(axis=1)[:, None]
         top = np.take_along_axis(exponent_at, peak, axis=1)
         exponent_at -= top
@@ -245,9 +244,9 @@ def _tilted(
         x_var = np.vecdot(weights, np.square(x, out=x)) / mass
         d = np.vecdot(weights, first) / mass
         # about a value it takes: where first is 1 - exp(-50), d's rounding outweighs the spread
-        first -= np.take_along_axis(first, peak, axis=1)
-        shift = np.vecdot(weights, first) / mass
-        spread = np.vecdot(weights, np.square(first, out=first)) / mass - shift * shift
+        off = first - np.take_along_axis(first, peak, axis=1)
+        shift = np.vecdot(weights, off) / mass
+        spread = np.vecdot(weights, np.square(off, out=off)) / mass - shift * shift
         bend = np.vecdot(weights, second) / mass
         # two expressions of d2 log Z / dm2; the one that cancels less
         d2, d2_by_moments = bend + spread, (x_var - 1.0) / np.maximum(v[sites], 1e-300)

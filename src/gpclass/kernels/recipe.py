@@ -1,0 +1,69 @@
+"""Kernels as plain data, so that a saved model contains no types but ours.
+
+A loader such as skops builds only types that it is told to trust. scikit-learn's kernels are not
+among those it knows, but a name out of a closed list and numbers are all that they are.
+"""
+
+import inspect
+from typing import Any, Final
+
+from sklearn.gaussian_process import kernels as sklearn_kernels
+from sklearn.gaussian_process.kernels import Kernel
+
+from gpclass.kernels.precomputed import Precomputed
+
+# name -> class: what `from_recipe` may build, and nothing else
+KNOWN: Final[dict[str, type[Any]]] = {
+    "Precomputed": Precomputed,
+    **{
+        name: kind
+        for name, kind in inspect.getmembers(sklearn_kernels, inspect.isclass)
+        if issubclass(kind, Kernel) and not inspect.isabstract(kind)
+    },
+}
+
+
+def to_recipe(kernel: Any) -> Any:
+    """Turn a kernel into its class's name and its parameters.
+
+    Parameters
+    ----------
+    kernel : object
+        What is no kernel of scikit-learn or of ours, a user's own class say, is returned as it is.
+
+    Returns
+    -------
+    recipe : dict with the keys "kernel" and "parameters", or ``kernel``
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> to_recipe(RBF(2.0))
+    {'kernel': 'RBF', 'parameters': {'length_scale': 2.0, 'length_scale_bounds': (1e-05, 100000.0)}}
+    >>> from_recipe(to_recipe(RBF(2.0)))
+    RBF(length_scale=2)
+    """
+    if KNOWN.get(type(kernel).__name__) is not type(kernel):
+        return kernel
+    parameters = kernel.get_params(deep=False)
+    return {
+        "kernel": type(kernel).__name__,
+        "parameters": {name: to_recipe(value) for name, value in parameters.items()},
+    }
+
+
+def from_recipe(recipe: Any) -> Any:
+    """Build the kernel of a recipe; anything else is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        For a recipe of a kernel that does not exist.
+    """
+    if not (isinstance(recipe, dict) and set(recipe) == {"kernel", "parameters"}):
+        return recipe
+    if recipe["kernel"] not in KNOWN:
+        raise ValueError(f"the model has a kernel {recipe['kernel']!r} that does not exist here")
+    return KNOWN[recipe["kernel"]](
+        **{name: from_recipe(value) for name, value in recipe["parameters"].items()}
+    )
