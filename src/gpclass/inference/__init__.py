@@ -12,14 +12,17 @@ from gpclass.inference.approximation import (
     Outcome,
     SitePosterior,
 )
+from gpclass.inference.ep import EP, EPApproximation
 from gpclass.inference.laplace import Laplace, LaplaceApproximation
 
 # name -> class; each takes max_iter
-METHODS: Final = {"laplace": Laplace}
+METHODS: Final[dict[str, type[Laplace] | type[EP]]] = {"laplace": Laplace, "ep": EP}
 
 __all__ = [
+    "EP",
     "METHODS",
     "Approximation",
+    "EPApproximation",
     "InferenceMethod",
     "Laplace",
     "LaplaceApproximation",

@@ -17,13 +17,14 @@ They assume of p(y|f):
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.likelihoods.base import (
     Array,
+    Derivatives,
     ExpectedLogProb,
     Likelihood,
     Linearisation,
@@ -118,6 +119,71 @@ def tilted_moments(likelihood: Likelihood, y: Array, mean: Array, var: Array) ->
     return TiltedMoments(
         *(a.reshape(shape) for a in (log_z, m + v * d_mean, variance, d_mean, d2_mean))
     )
+
+
+def power_moments(
+    likelihood: Likelihood, power: Array, y: Array, mean: Array, var: Array
+) -> TiltedMoments:
+    """Moments of ``p(y|f)^power N(f | mean, var)`` by quadrature, for a log-concave likelihood.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Only its ``log_prob`` and ``derivatives`` are used.
+    power : array_like
+        Positive, at most one.
+    y, mean, var : array_like
+        Labels in {-1, +1}, means and variances; all are broadcast against each other.
+
+    Returns
+    -------
+    TiltedMoments
+        Each field of the broadcast shape.
+
+    Raises
+    ------
+    ValueError
+        For a likelihood that is not log-concave, or a power out of range.
+    """
+    power = np.asarray(power, dtype=np.float64)
+    if not likelihood.log_concave:
+        raise ValueError(f"powers of {likelihood.name!r} are not supported: it is not log-concave")
+    if not ((power > 0) & (power <= 1)).all():
+        raise ValueError("power must be positive and at most one")
+    # the power travels in the size of the label, so that it is cut into blocks along with it
+    shape, signed, m, v = _sites(np.multiply(y, power), mean, var)
+    powered: Any = _Powered(likelihood)
+    tilted = _tilted(powered, signed, m, v)
+    return TiltedMoments(
+        *(
+            a.reshape(shape)
+            for a in (
+                tilted.log_z,
+                m + v * tilted.d_mean,
+                v * tilted.variance,
+                tilted.d_mean,
+                tilted.d2_mean,
+            )
+        )
+    )
+
+
+@final
+class _Powered:
+    """``p(sign(y)|f)^|y|``: a likelihood whose label carries a power in its size."""
+
+    log_concave = True
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self.likelihood = likelihood
+        self.name = f"power of {likelihood.name}"
+
+    def log_prob(self, y: Array, f: Array) -> Array:
+        return np.abs(y) * self.likelihood.log_prob(np.sign(y), f)
+
+    def derivatives(self, y: Array, f: Array) -> Derivatives:
+        d = self.likelihood.derivatives(np.sign(y), f)
+        return Derivatives(*(np.abs(y) * part for part in d))
 
 
 def linearise(likelihood: Likelihood, mean: Array, var: Array) -> Linearisation:
@@ -219,7 +285,7 @@ def _tilted(
         exponent = _log_label(likelihood, y)
         lower, mode, upper = mass_interval(exponent, m, sd)
         end, last = _growing_end(y, lower, upper, m, sd)
-        straight = np.clip(standardise(STRAIGHT * y, m, sd), lower, upper)
+        straight = np.clip(standardise(STRAIGHT * np.sign(y), m, sd), lower, upper)
         points = [np.where(y > 0.0, lower, upper), mode, np.where(end == last, straight, last), end]
         result, deep = _parabolic(exponent, mode, m, sd)
         everyone = everyone[~deep]

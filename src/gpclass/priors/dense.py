@@ -1,6 +1,7 @@
 """The exact prior: the whole n x n covariance matrix in memory."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, final
 
 import numpy as np
@@ -53,7 +54,12 @@ class DenseFactor(SiteFactor):
 
     def marginal_variances(self) -> Array:
         """Diagonal of ``Sigma = K - K R K``, shape (n,)."""
-        return self._variances(linalg.invert_factored_in_place(self.L.copy()))
+        return self._variances(self._inverse)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """Lower triangle of ``B^-1``, kept: who asks for variances wants the pullback next."""
+        return linalg.invert_factored_in_place(self.L.copy())
 
     def _variances(self, B_inv: Array) -> Array:
         # From Sigma S = K S B^-1: Sigma_ii = (1/s_i) sum_j K_ij s_j (B^-1)_ji. Every term carries
@@ -82,7 +88,10 @@ class DenseFactor(SiteFactor):
 
     def pullback(self, a: Array, mean_adjoint: Array | None) -> Array:
         """``d log Z / dK``, ndarray of shape (n, n), symmetric."""
-        G = linalg.invert_factored_in_place(self.L.copy())
+        if "_inverse" in self.__dict__:
+            G = self._inverse.copy()
+        else:
+            G = linalg.invert_factored_in_place(self.L.copy())
         c = 0.5 * a
         if mean_adjoint is not None:
             c += self.shrink(mean_adjoint * self._variances(G))

@@ -1,0 +1,217 @@
+"""Expectation propagation (RW06 section 3.6), all sites at once."""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.inference.approximation import (
+    Approximation,
+    Outcome,
+    SitePosterior,
+    as_problem,
+    initial_sites,
+)
+from gpclass.inference.cavities import CavityDetail, CavityTerms, Copies, SiteUpdate, match
+from gpclass.inference.newton import NewtonSearch, Terms
+from gpclass.likelihoods.base import Likelihood
+from gpclass.priors import Prior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+NEWTON_STEPS: Final = 60
+
+
+@final
+@dataclass(frozen=True)
+class EPApproximation(Approximation):
+    """The Gaussian whose marginals match the tilted ones; `Approximation` has the fields."""
+
+    def evidence_pullback(self) -> Array:
+        """``d log Z_EP / dK``, ndarray of shape (n, n).
+
+        The EP energy is stationary in the sites, so only K moves it: ``(a a^T - R) / 2``.
+
+        References
+        ----------
+        RW06 eq. 5.27 (of the same book).
+        """
+        G: Array = self.posterior.factor.pullback(  # type: ignore[assignment]
+            self.posterior.mean_weights, None
+        )
+        return G
+
+
+class _Sweep(NamedTuple):
+    """A posterior, its cavities, and the sites that would match there."""
+
+    posterior: SitePosterior
+    v: Array
+    x: Array
+    update: SiteUpdate
+    residual: float
+
+
+@final
+@dataclass(frozen=True)
+class EP:
+    """Expectation propagation, by factorisations for the variances and solves for the means.
+
+    A parallel sweep of RW06 Algorithm 3.5 computes all marginals from one factor, and then all
+    sites. Most of its sweeps serve the means, which need no new factor: here, between two
+    factorisations, the cavity variances stay and the means are solved for to the end, a concave
+    problem (`gpclass.inference.cavities.CavityTerms`) for the Newton iteration that Laplace's
+    method uses too. What is left is a fixed point in the cavity variances, and it contracts fast.
+    The fixed points are those of EP.
+
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Factorisations.
+    tol : float, default=1e-8
+        Largest change of a site's natural parameters at which the sites count as matched, in
+        units of the posterior's deviation where that is above one.
+
+    References
+    ----------
+    RW06 Algorithms 3.5 and 3.6, eq. 3.65; Opper & Winther (2000) for cavities as unknowns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.likelihoods import Probit
+    >>> q = EP()(np.eye(2), [1, -1], Probit())
+    >>> round(q.log_evidence, 10) == round(2 * np.log(0.5), 10)
+    True
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-8
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if self.max_iter < 1 or not self.tol > 0:
+            raise ValueError(
+                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
+            )
+
+    def __call__(
+        self,
+        prior: Prior | ArrayLike,
+        y: ArrayLike,
+        likelihood: Likelihood,
+        *,
+        weights: ArrayLike | None = None,
+        init: Approximation | Sites | None = None,
+    ) -> EPApproximation:
+        """Find the sites whose tilted moments match.
+
+        Parameters
+        ----------
+        prior : Prior, or array-like of shape (n, n)
+            Prior of the latent values; an array is taken as `DensePrior`.
+        y : array-like of shape (n,)
+            Labels, -1 or +1.
+        likelihood : Likelihood
+            Log-concave.
+        weights : array-like of shape (n,), default=None
+            Powers of the likelihood terms.
+        init : Approximation or Sites, default=None
+            Where to start; None: at the prior.
+
+        Raises
+        ------
+        ValueError
+            For bad labels, weights or lengths, and for a likelihood that is not log-concave.
+        NotPositiveDefiniteError
+            Where K is not positive semi-definite.
+        """
+        prior, labels, powers = as_problem(prior, y, weights)
+        if not likelihood.log_concave:
+            raise ValueError(f"EP needs a log-concave likelihood, and {likelihood.name!r} is not")
+        copies = Copies(likelihood, labels, powers)
+        sites = initial_sites(init, prior.n)
+        if sites is None or (sites.tau < 0).any():
+            sites = Sites(np.zeros(prior.n), np.zeros(prior.n))
+        sweep = _sweep(copies, SitePosterior.from_sites(prior, sites))
+        best, damping = sweep.residual, 1.0
+        v = sweep.v
+        outcome = Outcome.MAX_ITER
+        n_iter = 1
+        while n_iter < self.max_iter:
+            if sweep.residual <= self.tol:
+                outcome = Outcome.CONVERGED
+                break
+            v = v * (sweep.v / v) ** damping
+            posterior = _solve_means(prior, copies, v, sweep, self.tol)
+            following = _sweep(copies, posterior)
+            n_iter += 1
+            if following.residual > 0.9 * best:
+                damping = max(0.5 * damping, 1.0 / 16.0)
+            best = min(best, following.residual)
+            sweep = following
+        return EPApproximation(
+            posterior=sweep.posterior,
+            log_evidence=_energy(copies, sweep),
+            outcome=outcome,
+            n_iter=n_iter,
+            n_factorisations=n_iter,
+        )
+
+
+def _sweep(copies: Copies, posterior: SitePosterior) -> _Sweep:
+    """Cavities of a posterior and the sites that match under them."""
+    count = copies.count
+    tau, nu = posterior.sites.tau / count, posterior.sites.nu / count
+    variance = posterior.factor.marginal_variances()
+    # 1 / v = 1 / variance - tau; positive, since the other sites and the prior only add to it
+    v = variance / np.maximum(1.0 - tau * variance, 1e-300)
+    x = posterior.mean - v * (nu - tau * posterior.mean)
+    update = match(copies.moments(x, v), x, v)
+    # absolute, and relative to what the posterior leaves open: under a large signal variance the
+    # natural parameters themselves are tiny
+    reach = np.maximum(1.0, variance)
+    residual = max(
+        float((reach * np.abs(update.tau - tau)).max(initial=0.0)),
+        float((np.sqrt(reach) * np.abs(update.nu - nu)).max(initial=0.0)),
+    )
+    return _Sweep(posterior, v, x, update, residual)
+
+
+def _solve_means(
+    prior: Prior, copies: Copies, v: Array, sweep: _Sweep, tol: float
+) -> SitePosterior:
+    """Posterior means that EP has for cavities of variance v, and the sites there."""
+    search = NewtonSearch(prior, CavityTerms(copies, v), 1e-2 * tol, NEWTON_STEPS)
+    posterior = sweep.posterior
+    hint = Terms(0.0, sweep.v, sweep.v, CavityDetail(sweep.x, sweep.update))
+    start = search.at(posterior.mean_weights, posterior.mean, hint)
+    zero = search.at(np.zeros(prior.n), np.zeros(prior.n))
+    factor = posterior.factor if np.any(posterior.sites.tau) else None
+    if zero.objective > start.objective:
+        start, factor = zero, None
+    state = search.run(start, factor).state
+    tau = -state.terms.second
+    return SitePosterior(
+        Sites(state.terms.first + tau * state.f, tau), prior.factor(tau), state.a, state.f
+    )
+
+
+def _energy(copies: Copies, sweep: _Sweep) -> float:
+    """``log Z_EP`` of the posterior's sites (RW06 eq. 3.65).
+
+    ``log int p(f) prod site df + sum (log Z_i - log int cavity_i site_i df)``, the first
+    ``-log |B| / 2 + nu^T m / 2``, the integral under the cavity in closed form.
+    """
+    posterior, v, x = sweep.posterior, sweep.v, sweep.x
+    count = copies.count
+    tau, nu = posterior.sites.tau / count, posterior.sites.nu / count
+    scale = 1.0 + tau * v
+    overlap = -0.5 * np.log(scale) + 0.5 * (v * nu**2 + 2 * x * nu - tau * x**2) / scale
+    return (
+        -0.5 * posterior.factor.log_det
+        + 0.5 * float(posterior.sites.nu @ posterior.mean)
+        + float(count @ (sweep.update.moments.log_z - overlap))
+    )
