@@ -158,11 +158,15 @@ class Laplace:
             size = float(np.abs(state.residual).max(initial=0.0))
             # The log determinant moves with the mode in first order: ending at tol itself would
             # leave a noise of 1e-9 in the evidence, on which an optimiser's line search stalls.
-            if size <= FINER * self.tol or size <= min(self.tol, search.rounding(state)):
+            # Relative to the gradient of log p, which is tiny itself under a large K.
+            scale = min(1.0, float(np.abs(state.derivatives.first).max(initial=0.0)))
+            if size <= FINER * self.tol * scale or size <= min(
+                self.tol * scale, search.rounding(state)
+            ):
                 outcome = Outcome.CONVERGED
                 break
             if n_iter == self.max_iter:
-                outcome = Outcome.CONVERGED if size <= self.tol else Outcome.MAX_ITER
+                outcome = Outcome.CONVERGED if size <= self.tol * scale else Outcome.MAX_ITER
                 break
             n_iter += 1
             direction = None
@@ -176,7 +180,7 @@ class Laplace:
             if following is None:
                 rounded = size <= search.rounding(state)
                 outcome = Outcome.ROUNDING if rounded else Outcome.STALLED
-                if size <= self.tol:
+                if size <= self.tol * scale:
                     outcome = Outcome.CONVERGED
                 break
             state = following
@@ -245,7 +249,8 @@ class _Search:
         r = state.residual
         size = float(np.abs(r).max())
         # Newton's own error is quadratic in r: solving more finely is wasted.
-        goal = max(0.1 * FINER * tol, size * min(0.05, size))
+        scale = min(1.0, float(np.abs(state.derivatives.first).max(initial=0.0)))
+        goal = max(0.1 * FINER * tol * scale, size * min(0.05, size / max(scale, 1e-300)))
         limit = max(3, self.prior.n // 64)
         q = r
         da = np.zeros_like(r)
