@@ -102,10 +102,12 @@ def _check_hyperparameters(kernel: Kernel) -> None:
             bounds = np.asarray(kernel.bounds, dtype=np.float64).reshape(-1, 2)
         except (TypeError, ValueError) as error:
             raise ValueError(f"kernel {description} has bounds that cannot be used") from error
-        wrong = [n for n, t in zip(parameter_names(kernel), theta, strict=True) if np.isnan(t)]
+        names = zip(parameter_names(kernel), theta, strict=True)
+        wrong = [name for name, t in names if np.isnan(t) or t == np.inf]
         if wrong:
             raise ValueError(
-                f"kernel {description} has hyperparameters below zero or NaN: {', '.join(wrong)}"
+                f"kernel {description} has hyperparameters that are no finite numbers above "
+                f"zero: {', '.join(wrong)}"
             )
         if bounds.shape != (len(theta), 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
             raise ValueError(
