@@ -251,7 +251,7 @@ class _Search:
         # Newton's own error is quadratic in r: solving more finely is wasted.
         scale = min(1.0, float(np.abs(state.derivatives.first).max(initial=0.0)))
         goal = max(0.1 * FINER * tol * scale, size * min(0.05, size / max(scale, 1e-300)))
-        limit = max(3, self.prior.n // 64)
+        limit = max(3, self.prior.n // 100)
         q = r
         da = np.zeros_like(r)
         z = factor.shrink(q)
