@@ -1,4 +1,4 @@
-"""scikit-learn's checks of an estimator, over every value of the arguments that choose parts."""
+"""scikit-learn's own checks of an estimator, for every value of the arguments that pick parts."""
 
 from itertools import product
 

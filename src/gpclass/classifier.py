@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpclass.exceptions import ConvergenceWarning
+from gpclass.exceptions import ConvergenceWarning, JitterWarning
 from gpclass.inference import Approximation
 from gpclass.kernels import (
     Precomputed,
@@ -30,7 +30,13 @@ from gpclass.learning import (
     learn_all,
 )
 from gpclass.model import BinaryModel, log_probabilities
-from gpclass.parts import check_kernel_argument, is_precomputed, pick_parts, takes_vectors
+from gpclass.parts import (
+    as_objects,
+    check_kernel_argument,
+    is_precomputed,
+    pick_parts,
+    takes_vectors,
+)
 from gpclass.progress import EvidenceProgress
 from gpclass.report import OptimizerReport, ReportedRun, parameter_names
 from gpclass.sites import Sites
@@ -97,7 +103,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Only where X has string column names.
     X_train_ : ndarray of shape (n, d), or list of object
     y_train_ : ndarray of shape (n,)
-        Class indices.
+        Class indices; -1 for a row of weight zero whose class no other row has.
     log_marginal_likelihood_value_ : float
         Evidence in nats; the mean over the binary problems where there are several.
     converged_ : bool
@@ -193,6 +199,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             Where an inference did not converge, or a hyperparameter of a kernel that was given
             ended on a bound.
         """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:
+            # nothing half fitted: what an earlier fit learnt stays, what this one began goes
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> "GaussianProcessClassifier":
         parts = pick_parts(self)
         check_kernel_argument(self.kernel)
         X, y = self._validate_fit(X, y)
@@ -221,7 +236,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.classes_, self.n_classes_ = classes, len(classes)
         self._decomposition = parts.decomposition
         self.X_train_ = X
-        self.y_train_ = np.searchsorted(classes, y)
+        self.y_train_ = np.where(np.isin(y, classes), np.searchsorted(classes, y), -1)
         self.models_ = [
             BinaryModel(
                 problem.at(result.theta),
@@ -252,7 +267,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             if is_precomputed(self.kernel):
                 validate_precomputed(X)
         else:
-            X, y = validate_data(self, X, y, dtype=None, ensure_2d=False)
+            X, y = validate_data(
+                self, as_objects(X), y, dtype=None, ensure_2d=False, ensure_all_finite=False
+            )
         check_classification_targets(y)
         return X, y
 
@@ -285,11 +302,19 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _warn(self, names: list[str]) -> None:
         for name, model in zip(names, self.models_, strict=True):
+            if model.problem.jitter > 0:
+                warnings.warn(
+                    f"{model.problem.jitter:.3g} was added to the diagonal of the kernel "
+                    f"{model.problem.kernel} for {name}: its values are so large that their "
+                    "rounding alone could make its matrix indefinite; scale the columns of X",
+                    JitterWarning,
+                    stacklevel=4,
+                )
             if not model.outcome.converged:
                 warnings.warn(
-                    f"inference for {name} {model.outcome.value}", ConvergenceWarning, stacklevel=3
+                    f"inference for {name} {model.outcome.value}", ConvergenceWarning, stacklevel=4
                 )
-        if self.kernel is not None and self.optimizer is not None:
+        if self.kernel is not None and self.optimizer_report_.runs:
             for model in self.models_:
                 # scikit-learn's own words, once for each hyperparameter on a bound
                 model.problem.kernel._check_bounds_params()
@@ -297,10 +322,18 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     # -------------------------------------------------------------- predict
 
     def _validate_new(self, X: Any) -> Any:
-        check_is_fitted(self)
-        if not takes_vectors(self.kernel):
-            return validate_data(self, X, dtype=None, ensure_2d=False, reset=False)
-        if is_precomputed(self.kernel) and np.shape(X)[1:] == (self.n_features_in_ + 1,):
+        check_is_fitted(self, "models_")
+        kernel = self.models_[0].problem.kernel
+        if not takes_vectors(kernel):
+            return validate_data(
+                self,
+                as_objects(X),
+                dtype=None,
+                ensure_2d=False,
+                ensure_all_finite=False,
+                reset=False,
+            )
+        if is_precomputed(kernel) and np.shape(X)[1:] == (self.n_features_in_ + 1,):
             # the last column has the new rows' own variances
             return check_array(X, dtype=np.float64)
         return validate_data(self, X, dtype=np.float64, reset=False)
@@ -378,7 +411,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         ValueError
             For more than two classes.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "models_")
         if self.n_classes_ > 2:
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
@@ -416,7 +449,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         eval_gradient : bool, default=False
             Whether to return the gradient by theta too.
         clone_kernel : bool, default=True
-            False also sets ``kernel_.theta`` to theta.
+            False also makes theta, and the sites found there, those of the fitted model.
 
         Returns
         -------
@@ -429,12 +462,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         ValueError
             For a theta of the wrong length, and for a gradient without theta.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "models_")
         if theta is None:
             if eval_gradient:
                 raise ValueError("eval_gradient=True needs theta")
             return self.log_marginal_likelihood_value_
-        theta = np.asarray(theta, dtype=np.float64)
+        try:
+            theta = np.asarray(theta, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"theta must be numbers, got {theta!r}") from error
         k, p = len(self.models_), len(self.models_[0].problem.theta)
         if theta.shape not in ((p,), (k * p,)):
             raise ValueError(
@@ -448,8 +484,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             for model, t in zip(self.models_, thetas, strict=True)
         ]
         if not clone_kernel:
-            for model, t in zip(self.models_, thetas, strict=True):
-                model.problem.kernel.theta = t
+            self.models_ = [
+                BinaryModel.of(model.problem.at(t), evaluation.approximation)
+                for model, t, evaluation in zip(self.models_, thetas, evaluations, strict=True)
+            ]
         value = np.mean([e.log_evidence for e in evaluations])
         if not eval_gradient:
             return value

@@ -7,8 +7,12 @@ class NumericalWarning(UserWarning):
     """Something was changed or given up to keep the numbers finite; the message has the amount."""
 
 
+class JitterWarning(NumericalWarning):
+    """A multiple of the identity was added to a kernel matrix; the message has the amount."""
+
+
 class NotPositiveDefiniteError(ValueError):
     """A matrix that must be positive definite is not."""
 
 
-__all__ = ["ConvergenceWarning", "NotPositiveDefiniteError", "NumericalWarning"]
+__all__ = ["ConvergenceWarning", "JitterWarning", "NotPositiveDefiniteError", "NumericalWarning"]

@@ -8,13 +8,12 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.exceptions import NumericalWarning
+from gpclass.exceptions import NotPositiveDefiniteError, NumericalWarning
 from gpclass.inference import Approximation, Outcome, SitePosterior
-from gpclass.kernels import cross, diagonal, evaluate, restrict
+from gpclass.kernels import cross, diagonal, restrict
 from gpclass.learning import BinaryProblem
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import TILE
-from gpclass.priors import DensePrior
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -66,6 +65,17 @@ class BinaryModel:
     outcome_name: str
     n_iter: int
 
+    @classmethod
+    def of(cls, problem: BinaryProblem, approximation: Approximation) -> "BinaryModel":
+        """Return the model of a problem's approximation."""
+        return cls(
+            problem,
+            approximation.sites,
+            approximation.log_evidence,
+            approximation.outcome.name,
+            approximation.n_iter,
+        )
+
     @property
     def outcome(self) -> Outcome:
         """How the inference ended."""
@@ -74,9 +84,7 @@ class BinaryModel:
     @cached_property
     def posterior(self) -> SitePosterior:
         """Posterior at the training inputs."""
-        kernel = self.problem.kernel
-        prior = DensePrior(evaluate(kernel, self.problem.inputs), str(kernel))
-        return SitePosterior.from_sites(prior, self.sites)
+        return SitePosterior.from_sites(self.problem.prior(), self.sites)
 
     def approximation(self) -> Approximation:
         """Run the inference again from its own end: the evidence with its gradient."""
@@ -130,6 +138,11 @@ class BinaryModel:
         with np.errstate(over="ignore", invalid="ignore"):
             k_diag = np.zeros(m + -m % TILE)
             k_diag[:m] = diagonal(problem.kernel, X, trained_on)
+            if (k_diag < 0).any():
+                raise NotPositiveDefiniteError(
+                    f"the kernel {problem.kernel} gives rows of X a negative variance "
+                    f"({k_diag.min():.3g})"
+                )
             K_cross = cross(problem.kernel, trained_on, X)
             if m % TILE:
                 K_cross = np.hstack([K_cross, np.zeros((len(K_cross), -m % TILE))])

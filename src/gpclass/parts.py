@@ -1,16 +1,19 @@
 """Which parts the estimator's arguments name: every value that does not exist is refused here."""
 
+import inspect
 import numbers
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.inference import METHODS, InferenceMethod
-from gpclass.kernels import Precomputed
+from gpclass.kernels import uses_precomputed
 from gpclass.learning import KeepFixed, Learner, MaximiseEvidence
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.multiclass import DECOMPOSITIONS, Decomposition
+from gpclass.report import parameter_names
 
 LEARNINGS: Final = ("evidence",)
 
@@ -45,7 +48,7 @@ def pick_parts(estimator: Any) -> Parts:
             raise ValueError("n_jobs must not be 0: None or 1 is one process, -1 is all cores")
     for name in ("warm_start", "copy_X_train"):
         value = getattr(estimator, name)
-        if not isinstance(value, bool | numbers.Integral):
+        if not isinstance(value, bool | np.bool_ | numbers.Integral):
             raise TypeError(f"{name} must be True or False, got {value!r}")
     for name in ("inducing", "hyperprior"):
         value = getattr(estimator, name)
@@ -72,7 +75,10 @@ def check_kernel_argument(kernel: Any) -> None:
     """
     if isinstance(kernel, CompoundKernel):
         raise ValueError("kernel cannot be a CompoundKernel")
-    if kernel is None or isinstance(kernel, Kernel):
+    if kernel is None:
+        return
+    if isinstance(kernel, Kernel):
+        _check_hyperparameters(kernel)
         return
     if isinstance(kernel, str):
         _named("kernel", kernel, ("precomputed",))
@@ -83,14 +89,52 @@ def check_kernel_argument(kernel: Any) -> None:
     )
 
 
+def _check_hyperparameters(kernel: Kernel) -> None:
+    """Refuse hyperparameters and bounds that have no logarithm."""
+    name = type(kernel).__name__
+    with np.errstate(all="ignore"):
+        try:
+            description = repr(kernel)
+            theta = np.asarray(kernel.theta, dtype=np.float64)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"kernel {name} has hyperparameters that cannot be used") from error
+        try:
+            bounds = np.asarray(kernel.bounds, dtype=np.float64).reshape(-1, 2)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"kernel {description} has bounds that cannot be used") from error
+        names = zip(parameter_names(kernel), theta, strict=True)
+        wrong = [name for name, t in names if np.isnan(t) or t == np.inf]
+        if wrong:
+            raise ValueError(
+                f"kernel {description} has hyperparameters that are no finite numbers above "
+                f"zero: {', '.join(wrong)}"
+            )
+        if bounds.shape != (len(theta), 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
+            raise ValueError(
+                f"kernel {description} has bounds that are no intervals: {np.exp(bounds).tolist()}"
+            )
+
+
 def is_precomputed(kernel: Any) -> bool:
     """Whether X is the covariance matrix itself."""
-    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
+    if isinstance(kernel, str):
+        return kernel == "precomputed"
+    return isinstance(kernel, Kernel) and uses_precomputed(kernel)
 
 
 def takes_vectors(kernel: Any) -> bool:
     """Whether X is a table of numbers."""
-    return kernel is None or isinstance(kernel, str) or bool(kernel.requires_vector_input)
+    return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
+
+
+def as_objects(X: Any) -> Any:
+    """A list as an array of its items, so that sequences among them are not taken for rows."""
+    if not isinstance(X, list | tuple):
+        return X
+    items = np.empty(len(X), dtype=object)
+    for i, item in enumerate(X):
+        items[i] = item
+    return items
 
 
 def _named(argument: str, value: Any, options: Any) -> str:
@@ -116,6 +160,15 @@ def _check_integer(name: str, value: Any, minimum: int | None) -> None:
 
 def _pick_inference(inference: Any, max_iter: int) -> InferenceMethod:
     if callable(inference) and not isinstance(inference, type):
+        try:
+            named: Any = inspect.signature(inference).parameters
+        except (TypeError, ValueError):
+            named = None
+        if named is None or not {"weights", "init"} <= set(named):
+            raise TypeError(
+                "inference must be called as method(prior, y, likelihood, *, weights, init), got "
+                f"{inference!r}"
+            )
         method: InferenceMethod = inference
         return method
     return METHODS[_named("inference", inference, METHODS)](max_iter=max_iter)
@@ -125,4 +178,6 @@ def _pick_learner(learning: Any, optimizer: Any) -> Learner:
     if isinstance(learning, Learner):
         return learning
     _named("learning", learning, LEARNINGS)
+    if isinstance(optimizer, type):
+        raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
     return KeepFixed() if optimizer is None else MaximiseEvidence(optimizer)

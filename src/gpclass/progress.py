@@ -52,10 +52,9 @@ class EvidenceProgress:
         traceback: TracebackType | None,
     ) -> None:
         """Leave the last line standing."""
-        if not self.verbose:
-            return
         if self._status is not None:
             self._status.stop()
-            print(self._line(), file=sys.stderr)
-        else:
+            if self.count:
+                print(self._line(), file=sys.stderr)
+        elif self.verbose and self.count:
             print(file=sys.stderr)

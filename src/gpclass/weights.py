@@ -1,13 +1,15 @@
 """Weights of rows: powers of the likelihood terms, from sample and class weights."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 Array = NDArray[np.float64]
+
+LARGEST: Final = 1e15
 
 
 def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
@@ -34,11 +36,20 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
         return None
     weights = np.ones(len(y))
     if sample_weight is not None:
-        weights = np.array(
-            _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        )
+        try:
+            checked = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"sample_weight cannot be used: {error}") from error
+        weights = np.array(checked)
     if class_weight is not None:
         weights *= class_weights(class_weight, y, weights)
+    if weights.max(initial=0.0) > LARGEST:
+        raise ValueError(
+            f"sample_weight times class_weight reaches {weights.max():.3g}; weights are counts of "
+            f"rows, and above {LARGEST:g} float64 loses the others beside them"
+        )
     return weights
 
 
@@ -60,7 +71,7 @@ def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
                 f"class_weight={class_weight!r} does not exist; the values that do are: None, "
                 "'balanced', or a dict of class labels and weights"
             )
-        mass = np.bincount(codes, weights=weights)
+        mass = np.bincount(codes, weights=weights / max(1.0, float(weights.max(initial=0.0))))
         present = mass > 0
         factor = np.ones(len(classes))
         factor[present] = mass.sum() / (present.sum() * mass[present])
@@ -72,9 +83,13 @@ def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
         )
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
-    if unknown:
+    # a fold may lack a class that has a weight; a class without one suggests a misspelt label
+    if unknown and not all(label in class_weight for label in labels):
         raise ValueError(f"class_weight has labels {unknown} that are not in y, which has {labels}")
-    factor = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    try:
+        factor = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"class_weight must hold numbers, got {dict(class_weight)}") from error
     if not np.isfinite(factor).all() or (factor < 0).any():
         raise ValueError(f"class_weight must be finite and not negative, got {dict(class_weight)}")
     return np.asarray(factor[codes])

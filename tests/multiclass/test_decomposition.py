@@ -38,7 +38,7 @@ def test_one_vs_rest_splits():
     assert len(problems) == 3
     for c, problem in enumerate(problems):
         assert problem.rows is None
-        np.testing.assert_array_equal(problem.y, np.where(CODES == c, 1.0, -1.0))
+        np.testing.assert_array_equal(problem.y, np.where(c == CODES, 1.0, -1.0))
         assert CLASSES[c] in problem.name
 
 

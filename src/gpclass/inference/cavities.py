@@ -52,7 +52,9 @@ class Copies:
         if whole.all():
             return self.likelihood.tilted_moments(self.y, mean, var)
         # a weight of zero says nothing: log Z = 0 and the cavity itself
-        found = TiltedMoments(np.zeros_like(mean), mean.copy(), var.copy(), *np.zeros((2, len(mean))))
+        found = TiltedMoments(
+            np.zeros_like(mean), mean.copy(), var.copy(), *np.zeros((2, len(mean)))
+        )
         part = (power > 0.0) & ~whole
         for rows in (whole, part):
             if not rows.any():

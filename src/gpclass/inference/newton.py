@@ -21,6 +21,8 @@ MAX_HALVINGS: Final = 40
 ARMIJO: Final = 1e-4
 # The iteration aims this far below its tolerance: one more solve with a factor that is there.
 FINER: Final = 1e-3
+# Stands for a scale of zero.
+TINY: Final = 1e-300
 
 
 class Terms(NamedTuple):
@@ -56,8 +58,12 @@ class State(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Largest entry of the gradient."""
-        return float(np.abs(self.residual).max(initial=0.0))
+        """Largest entry of the gradient, in units of the largest of the terms' or of one.
+
+        Under a large K the terms' own gradients are tiny at the mode, and so is what is left.
+        """
+        scale = min(1.0, float(np.abs(self.terms.first).max(initial=0.0)))
+        return float(np.abs(self.residual).max(initial=0.0)) / max(scale, TINY)
 
 
 class Mode(NamedTuple):
@@ -85,7 +91,7 @@ class NewtonSearch:
     prior : Prior
     terms : ConcaveTerms
     tol : float
-        Largest entry of the gradient at which the mode counts as found.
+        `State.size` at which the mode counts as found.
     max_iter : int
     """
 
@@ -127,11 +133,13 @@ class NewtonSearch:
         return Mode(state, factor, outcome, n_iter, n_factorisations)
 
     def rounding(self, state: State) -> float:
-        """Size of the gradient that rounding of ``f = K a`` alone can cause."""
+        """Size (as `State.size`) that rounding of ``f = K a`` alone can cause."""
+        scale = min(1.0, float(np.abs(state.terms.first).max(initial=0.0)))
         deviations = np.sqrt(self.prior.diagonal)
         f_error = 8 * EPS * float(deviations.max(initial=0.0)) * float(deviations @ np.abs(state.a))
         W = float(-state.terms.second.min(initial=0.0))
-        return f_error * W + 8 * EPS * float(np.abs(state.a).max(initial=0.0))
+        rounded = f_error * W + 8 * EPS * float(np.abs(state.a).max(initial=0.0))
+        return rounded / max(scale, TINY)
 
     def _outcome_without_progress(self, state: State) -> Outcome:
         if state.size <= self.tol:
@@ -147,8 +155,9 @@ class NewtonSearch:
         """
         W = -state.terms.second
         # Newton's own error is quadratic in r: solving more finely is wasted.
-        goal = max(0.1 * FINER * self.tol, state.size * min(0.05, state.size))
-        limit = max(3, self.prior.n // 64)
+        largest = float(np.abs(state.residual).max())
+        goal = max(0.1 * FINER * self.tol / state.size, min(0.05, state.size)) * largest
+        limit = max(3, self.prior.n // 100)
         q = state.residual
         da = np.zeros_like(q)
         z = factor.shrink(q)

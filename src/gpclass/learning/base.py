@@ -9,8 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import Approximation, InferenceMethod
-from gpclass.kernels import evaluate, from_recipe, pullback, take, to_recipe
+from gpclass.kernels import (
+    diagonal,
+    evaluate,
+    from_recipe,
+    pullback,
+    take,
+    to_recipe,
+)
 from gpclass.likelihoods import Likelihood
 from gpclass.priors import DensePrior
 from gpclass.sites import Sites
@@ -74,12 +82,15 @@ class BinaryProblem:
     @property
     def theta(self) -> Array:
         """Logarithms of the hyperparameters that are not fixed, shape (p,)."""
-        return np.asarray(self.kernel.theta, dtype=np.float64)
+        # a hyperparameter of zero is minus infinity here, and legal: DotProduct(0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.kernel.theta, dtype=np.float64)
 
     @property
     def bounds(self) -> Array:
         """Bounds of theta, shape (p, 2)."""
-        return np.asarray(self.kernel.bounds, dtype=np.float64).reshape(-1, 2)
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.kernel.bounds, dtype=np.float64).reshape(-1, 2)
 
     def at(self, theta: Array) -> "BinaryProblem":
         """Return the same problem with other hyperparameters."""
@@ -92,24 +103,70 @@ class BinaryProblem:
         *,
         gradient: bool = True,
         init: Approximation | Sites | None = None,
+        check: bool = False,
     ) -> Evaluation:
         """Evidence (and its gradient) at theta: a pure function.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+        gradient : bool, default=True
+        init : Approximation or Sites, default=None
+            Where inference starts.
+        check : bool, default=False
+            Whether to refuse an indefinite kernel that inference itself would not notice.
 
         Raises
         ------
         NotPositiveDefiniteError
             Where the kernel matrix is not finite or not positive semi-definite.
         """
-        kernel = self.at(theta).kernel
-        X = self.inputs
-        K = evaluate(kernel, X)
-        approximation = self.inference(
-            DensePrior(K, str(kernel)), self.y, self.likelihood, weights=self.weights, init=init
-        )
+        there = self.at(theta)
+        kernel, X = there.kernel, self.inputs
         slope = None
-        if gradient:
-            slope = np.asarray(pullback(kernel, X, approximation.evidence_pullback(), K=K))
+        # a kernel may overflow anywhere on the way; the result tells
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            prior = there.prior()
+            if check:
+                prior.check()
+            approximation = self.inference(
+                prior, self.y, self.likelihood, weights=self.weights, init=init
+            )
+            if gradient:
+                G = approximation.evidence_pullback()
+                slope = np.asarray(pullback(kernel, X, G, K=prior.K))
+        if not np.isfinite(approximation.log_evidence) or not (
+            slope is None or np.isfinite(slope).all()
+        ):
+            raise NotPositiveDefiniteError(
+                f"the evidence of the kernel {kernel} overflows on the training inputs: its "
+                "hyperparameters or the units of the columns are out of range"
+            )
         return Evaluation(approximation.log_evidence, slope, approximation)
+
+    def prior(self) -> DensePrior:
+        """Prior over the latent values, with `jitter` on the diagonal of its covariance."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = evaluate(self.kernel, self.inputs)
+            jitter = self._jitter_of(K.diagonal())
+            if jitter > 0:
+                K = K + np.diag(np.full(len(K), jitter))
+        return DensePrior(K, str(self.kernel))
+
+    @property
+    def jitter(self) -> float:
+        """What is added to the diagonal of the covariance: zero unless its values are huge.
+
+        Rounding may leave eigenvalues of ``-n eps max K_ii``. They do no harm while their product
+        with a site's precision, at most the row's weight, is well below one.
+        """
+        inputs = self.inputs
+        return self._jitter_of(diagonal(self.kernel, inputs))
+
+    def _jitter_of(self, variances: Array) -> float:
+        rounding = len(variances) * float(np.finfo(np.float64).eps) * float(variances.max())
+        weight = 1.0 if self.weights is None else max(1.0, float(self.weights.max()))
+        return 4.0 * rounding if np.isfinite(rounding) and rounding * weight > 0.25 else 0.0
 
 
 @final
@@ -205,7 +262,9 @@ def draw_starts(
         Where restarts are asked for and a bound is infinite.
     """
     bounds = problem.bounds
-    if n_restarts and len(bounds) and not np.isfinite(bounds).all():
+    if n_restarts == 0:
+        return problem.theta[None, :]
+    if not np.isfinite(bounds).all():
         raise ValueError(
             "n_restarts_optimizer > 0 draws start values between the bounds of the kernel's "
             f"hyperparameters, so all bounds must be finite; got {np.exp(bounds).tolist()}"

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.learning.base import (
@@ -19,6 +17,7 @@ from gpclass.learning.base import (
     LearningRun,
     Progress,
 )
+from gpclass.learning.parallel import runs_here, side_by_side
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -36,7 +35,7 @@ MAX_EVALUATIONS: Final = 1000
 # Fewer rows than this run on one BLAS thread: a second saves nothing, and on a busy machine
 # waiting for it made a fit of 100 rows thirty times slower.
 SMALL: Final = 400
-FAILURES: Final = (NotPositiveDefiniteError, FloatingPointError, OverflowError)
+FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgError)
 
 
 class _Point(NamedTuple):
@@ -68,12 +67,6 @@ class _Objective:
         try:
             result = self.problem.evaluate(theta, gradient=gradient, init=self.init)
         except FAILURES:
-            self.trace.append(np.nan)
-            return None
-        usable = np.isfinite(result.log_evidence) and (
-            result.gradient is None or bool(np.isfinite(result.gradient).all())
-        )
-        if not usable:
             self.trace.append(np.nan)
             return None
         self.trace.append(result.log_evidence)
@@ -111,22 +104,13 @@ def _run(
     optimizer: str | Optimizer,
     init: Sites | None,
     progress: Progress | None,
-    single_thread: bool,
 ) -> _RunResult:
     """One optimisation from one start."""
-    single_thread = single_thread or len(problem.y) < SMALL
-    with threadpool_limits(limits=1 if single_thread else None, user_api="blas"):
-        return _optimise(problem, start, optimizer, _Objective(problem, init, progress))
-
-
-def _optimise(
-    problem: BinaryProblem, start: Array, optimizer: str | Optimizer, objective: _Objective
-) -> _RunResult:
+    objective = _Objective(problem, init, progress)
     bounds = problem.bounds
     if callable(optimizer):
-        end, _ = optimizer(objective, start, bounds=bounds)
         # The user's optimizer decides which theta is best: it may know more than the evidence.
-        end = np.asarray(end, dtype=np.float64)
+        end = _returned_theta(optimizer(objective, start, bounds=bounds), start)
         message = "the optimizer that was given returned"
         last = objective.evaluate(end, gradient=False)
         chosen = last and _Point(end, last.log_evidence, last.approximation.sites)
@@ -147,6 +131,22 @@ def _optimise(
         ),
         chosen.sites if chosen is not None else None,
     )
+
+
+def _returned_theta(returned: Any, start: Array) -> Array:
+    """Theta from what a user's optimizer returned."""
+    try:
+        theta, _ = returned
+        theta = np.asarray(theta, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"optimizer must return a pair (theta, minimum), got {returned!r}"
+        ) from error
+    if theta.shape != start.shape or not np.isfinite(theta).all():
+        raise ValueError(
+            f"optimizer must return a theta of {len(start)} finite numbers, got {theta!r}"
+        )
+    return theta
 
 
 def _lbfgsb(objective: _Objective, start: Array, bounds: Array) -> tuple[str, _Point | None]:
@@ -191,7 +191,8 @@ def _polish(objective: _Objective, point: _Point, g: Array, H: Array, bounds: Ar
             H = V @ H @ V.T + rho * np.outer(s, s)
         noise = NOISE * max(1.0, abs(point.log_evidence))
         closer = np.abs(result.gradient[free]).max() < np.abs(g[free]).max()
-        if closer and result.log_evidence >= point.log_evidence - noise:
+        gain = result.log_evidence - point.log_evidence
+        if gain > noise or (closer and gain >= -noise):
             point = _Point(target, result.log_evidence, result.approximation.sites)
             g = -result.gradient
     return point
@@ -238,31 +239,30 @@ class MaximiseEvidence(Learner):
     ) -> Learned:
         """Run from every start and keep the best.
 
-        Several runs take one BLAS thread each whatever n_jobs is: a factorisation rounds
-        differently for each number of threads, and the result must not depend on n_jobs.
+        Several runs take one BLAS thread each whatever n_jobs is.
 
         Raises
         ------
         NotPositiveDefiniteError
             Where the evidence cannot be evaluated at any start.
         """
-        if len(problem.theta) == 0:
-            return KeepFixed().learn(problem, starts, init=init)
-        single = len(starts) > 1
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-        in_process = parallel.n_jobs == 1 or not single
-        tasks = (
-            (problem, start, self.optimizer, init, progress if in_process else None, single)
-            for start in starts
+        bounds = problem.bounds
+        if (bounds[:, 0] == bounds[:, 1]).all():
+            # nothing is free: no hyperparameters, or each between two equal bounds
+            return _settle(problem, bounds[:, 0], init, ())
+        here = runs_here(len(starts), n_jobs)
+        results: list[_RunResult] = side_by_side(
+            _run,
+            [
+                (problem, start, self.optimizer, init, progress if here else None)
+                for start in starts
+            ],
+            n_jobs=n_jobs,
+            single_thread=len(starts) > 1 or len(problem.y) < SMALL,
         )
-        results: list[_RunResult] = []
-        if in_process:
-            results = [_run(*task) for task in tasks]
-        else:
-            for result in parallel(delayed(_run)(*task) for task in tasks):
-                results.append(result)
-                if progress is not None:
-                    progress(result.run.log_evidence)
+        if progress is not None and not here:
+            for result in results:
+                progress(result.run.log_evidence)
         evidences = [result.run.log_evidence for result in results]
         if np.isnan(evidences).all():
             # say what is wrong in the kernel's own words
@@ -289,13 +289,16 @@ class KeepFixed(Learner):
         progress: Progress | None = None,
     ) -> Learned:
         """Evaluate the evidence once."""
-        return _settle(problem, problem.theta, init, ())
+        learned = _settle(problem, problem.theta, init, ())
+        if progress is not None:
+            progress(learned.log_evidence)
+        return learned
 
 
 def _settle(
     problem: BinaryProblem, theta: Array, init: Sites | None, runs: tuple[LearningRun, ...]
 ) -> Learned:
-    final = problem.evaluate(theta, gradient=False, init=init)
+    final = problem.evaluate(theta, gradient=False, init=init, check=True)
     return Learned(
         theta=theta,
         log_evidence=final.log_evidence,

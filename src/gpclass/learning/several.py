@@ -1,13 +1,13 @@
 """Several binary problems learnt side by side."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from gpclass.learning.base import BinaryProblem, Learned, Learner, Progress
+from gpclass.learning.parallel import runs_here, side_by_side
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -31,34 +31,28 @@ def learn_all(
     starts : sequence of k ndarrays of shape (r, p)
     inits : sequence of k Sites or None
     n_jobs : int or None
-        Processes; the result does not depend on it.
+        Tasks at a time; the result does not depend on it.
     progress : callable
         Called after each evaluation of the evidence, or each problem where they are parallel.
     """
-    if len(problems) == 1:
-        return [
-            learner.learn(problems[0], starts[0], init=inits[0], n_jobs=n_jobs, progress=progress)
-        ]
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    here = progress if parallel.n_jobs == 1 else None
-    results = []
-    for result in parallel(
-        delayed(_learn_alone)(learner, problem, start, init, here)
-        for problem, start, init in zip(problems, starts, inits, strict=True)
-    ):
-        results.append(result)
-        if here is None:
+    tasks = list(zip(problems, starts, inits, strict=True))
+    if len(tasks) == 1:
+        problem, start, init = tasks[0]
+        return [learner.learn(problem, start, init=init, n_jobs=n_jobs, progress=progress)]
+    here = runs_here(len(tasks), n_jobs)
+    learn = partial(_learn, learner, progress if here else None)
+    results = side_by_side(learn, tasks, n_jobs=n_jobs, single_thread=True)
+    if not here:
+        for result in results:
             progress(result.log_evidence)
     return results
 
 
-def _learn_alone(
+def _learn(
     learner: Learner,
+    progress: Progress | None,
     problem: BinaryProblem,
     starts: Array,
     init: Sites | None,
-    progress: Progress | None,
 ) -> Learned:
-    """One of several problems, with one BLAS thread so that n_jobs changes no bit."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        return learner.learn(problem, starts, init=init, progress=progress)
+    return learner.learn(problem, starts, init=init, n_jobs=1, progress=progress)

@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 # Below this a scale s_i is not divided by: s_i^2 would be lost among the subnormal numbers.
 TINY_SCALE: Final = 1e-150
+# Rounding makes eigenvalues of a valid K as low as -n eps times its variance, about 1e-12.
+INDEFINITE: Final = 1e-9
 
 
 @final
@@ -141,6 +143,33 @@ class DensePrior(Prior):
                 "its hyperparameters or the units of the columns are out of range"
             )
 
+        if (self.K.diagonal() < 0).any():
+            raise self._indefinite(f"a variance of {self.K.diagonal().min():.3g} on its diagonal")
+
+    def check(self) -> None:
+        """Refuse a covariance with an eigenvalue below `INDEFINITE` of its largest variance.
+
+        Inference needs ``I + S K S`` alone and may not notice an indefinite K.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Naming the kernel and what to do.
+        """
+        shifted = self.K.copy()
+        shifted.flat[:: self.n + 1] += max(INDEFINITE * self.diagonal.max(initial=0.0), 1e-300)
+        try:
+            linalg.cholesky(shifted, "K")
+        except NotPositiveDefiniteError as error:
+            raise self._indefinite(error) from error
+
+    def _indefinite(self, reason: object) -> NotPositiveDefiniteError:
+        return NotPositiveDefiniteError(
+            f"the kernel {self.description} gives a matrix that is not positive semi-definite "
+            f"({reason}); use a valid kernel, or add a WhiteKernel to it: a noise level about "
+            "the size of its most negative eigenvalue is enough"
+        )
+
     @property
     def n(self) -> int:
         """Number of latent values."""
@@ -169,8 +198,4 @@ class DensePrior(Prior):
         try:
             return DenseFactor(self.K, s, linalg.cholesky(B, "I + S K S"))
         except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(
-                f"the kernel {self.description} gives a matrix that is not positive semi-definite "
-                f"({error}); use a valid kernel, or add a WhiteKernel to it: a noise level about "
-                "the size of its most negative eigenvalue is enough"
-            ) from error
+            raise self._indefinite(error) from error

@@ -1,0 +1,54 @@
+"""Tasks side by side, with results that do not depend on how many at a time."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+
+def side_by_side(
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    *,
+    n_jobs: int | None,
+    single_thread: bool,
+) -> list[Any]:
+    """Call ``function(*task)`` for each task.
+
+    A factorisation rounds differently for each number of BLAS threads, so tasks that may run in
+    parallel get one thread each whether they do or not. The limit belongs to a process: it is set
+    here, once, for this one and all its threads, and by each task for a process of its own.
+
+    Parameters
+    ----------
+    function : callable
+    tasks : sequence of tuple
+    n_jobs : int or None
+        As in joblib, whose backend is the user's choice.
+    single_thread : bool
+        Whether BLAS is limited to one thread.
+    """
+    with threadpool_limits(limits=1 if single_thread else None, user_api="blas"):
+        if effective_n_jobs(n_jobs) == 1 or len(tasks) == 1:
+            return [function(*task) for task in tasks]
+        return list(
+            Parallel(n_jobs=n_jobs)(
+                delayed(_in_worker)(function, task, os.getpid(), single_thread) for task in tasks
+            )
+        )
+
+
+def runs_here(n_tasks: int, n_jobs: int | None) -> bool:
+    """Whether `side_by_side` calls the tasks one after the other in this thread."""
+    return n_tasks == 1 or bool(effective_n_jobs(n_jobs) == 1)
+
+
+def _in_worker(
+    function: Callable[..., Any], task: tuple[Any, ...], parent: int, single_thread: bool
+) -> Any:
+    if os.getpid() == parent:
+        return function(*task)
+    with threadpool_limits(limits=1 if single_thread else None, user_api="blas"):
+        return function(*task)

@@ -1,0 +1,878 @@
+"""What holds for any finite input: honest probabilities, and the same answer to the same question.
+
+Point 7 of issue 2. Warnings are errors here; a case may give the typed warnings that say what was
+changed or given up (`NumericalWarning`, `JitterWarning`) or where learning ended
+(`ConvergenceWarning`), and no other.
+"""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from sklearn.gaussian_process import GaussianProcessClassifier as SklearnClassifier
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from gpclass import GaussianProcessClassifier
+from gpclass.exceptions import ConvergenceWarning, NotPositiveDefiniteError, NumericalWarning
+
+LIKELIHOODS = ("logit", "probit")
+SPLITS = ("one_vs_rest", "one_vs_one")
+
+may_hit_bounds = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def fit(X, y, sample_weight=None, **settings):
+    """Fit, allowing the typed warnings only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return GaussianProcessClassifier(**settings).fit(X, y, sample_weight=sample_weight)
+
+
+def assert_sane(model, *tables):
+    """Probabilities finite, in [0, 1], summing to one; scores finite; labels in line with both."""
+    assert np.isfinite(model.log_marginal_likelihood_value_)
+    table = np.vstack(tables) if np.ndim(tables[0]) == 2 else [x for part in tables for x in part]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        P, scores = model.predict_proba(table), model.decision_function(table)
+        labels = model.predict(table)
+    assert P.shape == (len(table), model.n_classes_)
+    assert np.isfinite(P).all()
+    assert P.min() >= 0.0
+    assert P.max() <= 1.0
+    same(P.sum(axis=1), 1.0, 1e-12)
+    assert np.isfinite(scores).all()
+    chosen = P[np.arange(len(P)), np.searchsorted(model.classes_, labels)]
+    same(chosen, P.max(axis=1), 1e-12)
+
+
+def same(a, b, tol):
+    np.testing.assert_allclose(a, b, rtol=0, atol=tol)
+
+
+# ------------------------------------------------------------------- tables
+
+
+def _tables():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    two = (X[:, 0] + 0.5 * rng.normal(size=24) > 0).astype(int)
+    three, alternating = np.arange(24) % 3, np.tile([0, 1], 12)
+    crowd = np.vstack([np.repeat(X[:1], 100, axis=0), X])
+    line = np.r_[np.linspace(-2, -1, 10), np.linspace(1, 2, 10)][:, None]
+    return {
+        "two classes": (X, two),
+        "three classes": (X, three),
+        "duplicates with opposite labels": (np.repeat(X[:6], 4, axis=0), alternating),
+        "duplicates with three labels": (np.repeat(X[:4], 6, axis=0), three),
+        "all rows identical": (np.ones((10, 2)), np.tile([0, 1], 5)),
+        "all rows zero": (np.zeros((9, 2)), np.arange(9) % 3),
+        "a hundred copies": (crowd, np.r_[np.zeros(100, int), two]),
+        "a hundred copies, three classes": (crowd, np.r_[np.zeros(100, int), three]),
+        "one against 59": (rng.normal(size=(60, 2)), np.r_[1, np.zeros(59, int)]),
+        "one each against 58": (rng.normal(size=(60, 2)), np.r_[1, 2, np.zeros(58, int)]),
+        "separable": (line, np.repeat([0, 1], 10)),
+        "two rows": (np.array([[0.0], [1.0]]), np.array([0, 1])),
+        "two equal rows": (np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([0, 1])),
+        "three rows, three classes": (X[:3], np.arange(3)),
+        "a constant column": (np.c_[X, np.full(24, 7.0)], two),
+        "more columns than rows": (rng.normal(size=(8, 40)), np.arange(8) % 2),
+        "units of 1e-9": (X * 1e-9, two),
+        "units of 1e9": (X * 1e9, two),
+        "units of 1e-9 and 1e9": (X * [1e-9, 1e9], two),
+        "units of 1e-9 and 1e9, three classes": (X * [1e-9, 1e9], three),
+        "an offset of 1e9": (X * 1e-3 + 1e9, two),
+    }
+
+
+TABLES = _tables()
+
+KERNELS = {
+    "default": lambda d: None,
+    "rbf": lambda d: 1.0 * RBF(1.0),
+    "ard": lambda d: RBF(np.ones(d)),
+    "matern 1/2": lambda d: Matern(1.0, nu=0.5),
+    "matern 3/2": lambda d: Matern(1.0, nu=1.5),
+    "matern 5/2": lambda d: 2.0 * Matern(np.ones(d), nu=2.5),
+    "rational quadratic": lambda d: RationalQuadratic(1.0, 1.0),
+    "dot product": lambda d: DotProduct(1.0),
+    "dot product without bias": lambda d: DotProduct(0.0, "fixed"),
+    "square of a dot product": lambda d: DotProduct(1.0) ** 2,
+    "rbf and white": lambda d: 1.0 * RBF(1.0) + WhiteKernel(0.1),
+    "rbf and dot product": lambda d: 1.0 * RBF(1.0) + DotProduct(1.0),
+    "rbf times dot product": lambda d: RBF(1.0) * DotProduct(1.0),
+    "white": lambda d: WhiteKernel(1.0),
+    "constant": lambda d: ConstantKernel(1.0),
+}
+
+
+def far_rows(d):
+    """Rows 1e150 and 1e300 away, the origin, and one axis alone."""
+    axis = np.zeros((1, d))
+    axis[0, 0] = 1e150
+    everywhere = np.ones((1, d))
+    return np.vstack([1e150 * everywhere, -1e150 * everywhere, 1e300 * everywhere, axis, 0 * axis])
+
+
+def splits_for(y):
+    return SPLITS if len(np.unique(y)) > 2 else SPLITS[:1]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("optimizer", [None, pytest.param("fmin_l_bfgs_b", marks=pytest.mark.slow)])
+def test_probabilities_are_sane(table, kernel, optimizer):
+    X, y = TABLES[table]
+    d = X.shape[1]
+    for likelihood in LIKELIHOODS:
+        for multi_class in splits_for(y):
+            model = fit(
+                X,
+                y,
+                kernel=KERNELS[kernel](d),
+                optimizer=optimizer,
+                likelihood=likelihood,
+                multi_class=multi_class,
+            )
+            assert_sane(model, X, far_rows(d))
+
+
+@pytest.mark.parametrize("table", ["two classes", "three classes", "separable", "two rows"])
+@pytest.mark.parametrize("length", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("variance", [1e-10, 1.0, 1e8])
+def test_any_scale_of_the_kernel(table, variance, length):
+    X, y = TABLES[table]
+    kernel = ConstantKernel(variance, (1e-12, 1e10)) * RBF(length, (1e-8, 1e8))
+    for likelihood in LIKELIHOODS:
+        for multi_class in splits_for(y):
+            for optimizer in (None, "fmin_l_bfgs_b"):
+                model = fit(
+                    X,
+                    y,
+                    kernel=kernel,
+                    optimizer=optimizer,
+                    likelihood=likelihood,
+                    multi_class=multi_class,
+                )
+                assert_sane(model, X, far_rows(X.shape[1]))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(1.0, (1e-300, 1e300)),
+        ConstantKernel(1.0, (1e-300, 1e300)) * RBF(1.0, (1e-300, 1e300)),
+        ConstantKernel(1.0, (1e-5, 1e5)) * RBF(1.0, (1.0, 1.0)),
+        RBF(1.0, (1.0, 1.0)),
+        RBF(1.0, (10.0, 100.0)),
+        RBF(1.0, (0.01, 0.1)),
+        DotProduct(1.0, (1e-150, 1e150)),
+        1.0 * Matern(1.0, (1e-300, 1e300), nu=1.5),
+        RationalQuadratic(1.0, 1.0, (1e-300, 1e300), (1e-300, 1e300)),
+        Matern(1.0, nu=0.5) + WhiteKernel(1.0, (1e-10, 1e10)),
+    ],
+    ids=lambda kernel: f"{kernel}, {kernel.bounds.round(1).tolist()}",
+)
+def test_odd_bounds_with_restarts(kernel):
+    for table in ("two classes", "three classes"):
+        X, y = TABLES[table]
+        model = fit(X, y, kernel=kernel, n_restarts_optimizer=3, random_state=0)
+        assert_sane(model, X, far_rows(2))
+        low, high = kernel.bounds.T
+        theta = model.kernel_.theta.reshape(-1, len(low))
+        assert ((theta >= low - 1e-12) & (theta <= high + 1e-12)).all()
+
+
+def test_bounds_that_leave_nothing_to_learn():
+    X, y = TABLES["two classes"]
+    learnt = fit(X, y, kernel=RBF(1.0, (1.0, 1.0)))
+    fixed = fit(X, y, kernel=RBF(1.0, "fixed"))
+    same(learnt.predict_proba(X), fixed.predict_proba(X), 1e-10)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_latent_variance_of_exactly_zero(likelihood):
+    X, y = TABLES["two classes"]
+    for exponent in (1, 2):
+        kernel = DotProduct(0.0, "fixed") ** exponent
+        model = GaussianProcessClassifier(kernel, likelihood=likelihood).fit(X, y)
+        mean, variance = model.latent_mean_and_variance(np.zeros((1, 2)))
+        assert mean.tolist() == [0.0]
+        assert variance.tolist() == [0.0]
+        same(model.predict_proba(np.zeros((1, 2))), [[0.5, 0.5]], 1e-12)
+        same(model.decision_function(np.zeros((1, 2))), [0.0], 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
+def test_a_bias_of_zero_that_is_not_fixed():
+    """Its logarithm is minus infinity, which scikit-learn's theta warns of."""
+    X, y = TABLES["two classes"]
+    for optimizer in (None, "fmin_l_bfgs_b"):
+        model = fit(X, y, kernel=DotProduct(0.0), optimizer=optimizer)
+        assert_sane(model, X, far_rows(2))
+    model = fit(X, y, kernel=DotProduct(0.0), optimizer=None)
+    same(model.predict_proba(np.zeros((1, 2))), [[0.5, 0.5]], 1e-12)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Matern(nu=0.5), Matern(nu=2.5), RationalQuadratic()])
+def test_far_away_the_prior_is_all_there_is(kernel):
+    X, y = TABLES["two classes"]
+    model = GaussianProcessClassifier(2.0 * kernel, optimizer=None).fit(X, y)
+    same(model.predict_proba(far_rows(2)[:3]), 0.5, 1e-12)
+
+
+def test_an_overflow_at_new_rows_is_told_and_counted():
+    X, y = TABLES["two classes"]
+    model = GaussianProcessClassifier(DotProduct(1.0), optimizer=None).fit(X, y)
+    new = np.vstack([X[:2], np.full((3, 2), 1e200)])
+    with pytest.warns(NumericalWarning, match=r"DotProduct\(sigma_0=1\) overflows at 3 of the 5"):
+        P = model.predict_proba(new)
+    same(P[2:], 0.5, 1e-12)
+    assert np.array_equal(P[:2], model.predict_proba(X[:2]))
+
+
+# ------------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("table", ["two classes", "three classes", "a hundred copies"])
+@pytest.mark.parametrize("weight", [1e-300, 1e-12, 1e-3, 1e6])
+def test_any_size_of_weights(table, weight, likelihood):
+    X, y = TABLES[table]
+    everywhere, half = np.full(len(y), weight), np.where(np.arange(len(y)) % 2, weight, 1.0)
+    for weights in (everywhere, half):
+        for kernel in (None, RBF(1.0), 1e4 * Matern(1.0, nu=0.5)):
+            for optimizer in (None, "fmin_l_bfgs_b"):
+                model = fit(
+                    X, y, weights, kernel=kernel, optimizer=optimizer, likelihood=likelihood
+                )
+                assert_sane(model, X, far_rows(2))
+
+
+def test_a_class_of_next_to_no_weight():
+    X, y = TABLES["three classes"]
+    for multi_class in SPLITS:
+        for weight in (0.0, 1e-12, 1e6):
+            model = fit(X, y, class_weight={1: weight}, multi_class=multi_class)
+            assert model.n_classes_ == (2 if weight == 0.0 else 3)
+            assert_sane(model, X, far_rows(2))
+
+
+LEARNABLE = {
+    "default": None,
+    "rbf": 1.0 * RBF(1.0),
+    "ard": 1.0 * RBF([1.0, 1.0]),
+    "matern": 1.0 * Matern(1.0, nu=1.5),
+    "matern ard": 1.0 * Matern([1.0, 1.0], nu=2.5),
+    "dot product": DotProduct(1.0),
+}
+FIXED_ONLY = {
+    "rational quadratic": RationalQuadratic(1.0, 1.0),
+    "a sum": 2.0 * RBF(1.0) * Matern(2.0, nu=0.5) + 0.2 * DotProduct(0.5) ** 2,
+}
+
+
+def noisy_problem(seed, n=30, classes=2):
+    """Overlapping classes, so that the evidence has a maximum inside the bounds."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    score = np.sin(1.5 * X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.normal(size=n)
+    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    return X, y, rng
+
+
+def evidence_and_gradient(model, offset):
+    theta = model.kernel_.theta
+    return model.log_marginal_likelihood(theta + offset, eval_gradient=True)
+
+
+def assert_equivalent(a, b, X_new, tol, reorder=None):
+    """Two models that were given the same information."""
+    same(a.log_marginal_likelihood_value_, b.log_marginal_likelihood_value_, tol)
+    P, Q = a.predict_proba(X_new), b.predict_proba(X_new)
+    same(P if reorder is None else P[:, reorder], Q, tol)
+
+
+@may_hit_bounds
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+@pytest.mark.parametrize("kernel", LEARNABLE | FIXED_ONLY)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_weight_is_a_number_of_copies(classes, likelihood, kernel, optimizer):
+    if optimizer is not None and kernel in FIXED_ONLY:
+        pytest.skip("its evidence is flat: the maximum is not one point")
+    X, y, rng = noisy_problem(3, classes=classes)
+    weights = rng.integers(0, 4, size=len(y))
+    weights[[np.flatnonzero(y == c)[0] for c in range(classes)]] = 1
+    copies = np.repeat(np.arange(len(y)), weights)
+    assert (weights == 0).any()
+    assert (weights > 1).any()
+    X_new = rng.normal(size=(15, 2))
+    for multi_class in splits_for(y):
+        settings = {
+            "kernel": (LEARNABLE | FIXED_ONLY)[kernel],
+            "optimizer": optimizer,
+            "likelihood": likelihood,
+            "multi_class": multi_class,
+        }
+        weighted = GaussianProcessClassifier(**settings).fit(X, y, sample_weight=weights)
+        repeated = GaussianProcessClassifier(**settings).fit(X[copies], y[copies])
+        assert_equivalent(weighted, repeated, X_new, 1e-8)
+        if optimizer is None:
+            # elsewhere too, and with the gradient
+            for offset in (-1.0, 0.3, 2.0):
+                value, slope = evidence_and_gradient(weighted, offset)
+                value_of_copies, slope_of_copies = evidence_and_gradient(repeated, offset)
+                same(value, value_of_copies, 1e-8)
+                same(slope, slope_of_copies, 1e-8)
+
+
+@may_hit_bounds
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+def test_weight_zero_leaves_a_row_out(optimizer):
+    X, y, rng = noisy_problem(4, n=40, classes=3)
+    weights = np.where(np.arange(40) % 4 == 0, 0.0, rng.uniform(0.5, 2.0, size=40))
+    used = weights > 0
+    # what is left out may be anything finite, and does not even set the default's scale
+    wild = X.copy()
+    wild[~used] = 1e100
+    for kernel in (None, 1.0 * RBF(1.0), Matern(nu=0.5) + WhiteKernel(0.1)):
+        for multi_class in SPLITS:
+            settings = {"kernel": kernel, "optimizer": optimizer, "multi_class": multi_class}
+            left_out = GaussianProcessClassifier(**settings).fit(wild, y, sample_weight=weights)
+            absent = GaussianProcessClassifier(**settings).fit(
+                X[used], y[used], sample_weight=weights[used]
+            )
+            assert_equivalent(left_out, absent, rng.normal(size=(9, 2)), 1e-10)
+
+
+def test_most_rows_of_weight_zero():
+    X, y = TABLES["three classes"]
+    weights = np.zeros(24)
+    weights[:3] = 1.0
+    for multi_class in SPLITS:
+        model = fit(X, y, weights, multi_class=multi_class)
+        assert_sane(model, X, far_rows(2))
+        assert_equivalent(model, fit(X[:3], y[:3], multi_class=multi_class), X, 1e-8)
+
+
+def test_weights_and_class_weights_multiply():
+    X, y, _ = noisy_problem(5)
+    by_class = GaussianProcessClassifier(RBF(), optimizer=None, class_weight={0: 2.0, 1: 3.0})
+    by_row = GaussianProcessClassifier(RBF(), optimizer=None)
+    weights = np.linspace(0.5, 2.0, len(y))
+    by_class.fit(X, y, sample_weight=weights)
+    by_row.fit(X, y, sample_weight=weights * np.where(y == 0, 2.0, 3.0))
+    assert_equivalent(by_class, by_row, X, 1e-12)
+
+
+# --------------------------------------------------------------- invariances
+
+
+@may_hit_bounds
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+@pytest.mark.parametrize("kernel", LEARNABLE)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_order_of_rows_and_names_of_classes_do_not_matter(classes, likelihood, kernel, optimizer):
+    X, y, rng = noisy_problem(6, classes=classes)
+    X_new = rng.normal(size=(15, 2))
+    rows, names = rng.permutation(len(y)), np.roll(np.arange(classes), 1)
+    for multi_class in splits_for(y):
+        settings = {
+            "kernel": LEARNABLE[kernel],
+            "optimizer": optimizer,
+            "likelihood": likelihood,
+            "multi_class": multi_class,
+        }
+        model = GaussianProcessClassifier(**settings).fit(X, y)
+        shuffled = GaussianProcessClassifier(**settings).fit(X[rows], y[rows])
+        renamed = GaussianProcessClassifier(**settings).fit(X, names[y])
+        assert_equivalent(model, shuffled, X_new, 1e-8)
+        assert_equivalent(renamed, model, X_new, 1e-8, reorder=names)
+
+
+BATCHED = {
+    "default": None,
+    "rbf": 2.0 * RBF(1.0),
+    "ard": RBF([0.5, 1.0, 2.0]),
+    "matern 1/2": Matern(1.0, nu=0.5),
+    "matern of any order": Matern(1.0, nu=1.2),
+    "dot product": DotProduct(1.0),
+    "a sum": RBF(1.0) * RationalQuadratic() + 0.1 * DotProduct(1.0) ** 2 + WhiteKernel(0.1),
+}
+
+
+@pytest.mark.parametrize("kernel", BATCHED)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_results_do_not_depend_on_the_batch(kernel, likelihood):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(90, 3))
+    X_new = 2.0 * rng.normal(size=(1100, 3))  # more than one chunk
+    some = rng.integers(0, len(X_new), size=20)
+    for classes in (2, 3):
+        y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=90), [-0.4, 0.4][: classes - 1])
+        for multi_class in splits_for(y):
+            model = GaussianProcessClassifier(
+                BATCHED[kernel], optimizer=None, likelihood=likelihood, multi_class=multi_class
+            ).fit(X, y)
+            P, scores = model.predict_proba(X_new), model.decision_function(X_new)
+            for i in some:
+                assert np.array_equal(P[i], model.predict_proba(X_new[i : i + 1])[0])
+                assert np.array_equal(scores[i], model.decision_function(X_new[i : i + 1])[0])
+            assert np.array_equal(P[500:613], model.predict_proba(X_new[500:613]))
+            assert np.array_equal(P, pickle.loads(pickle.dumps(model)).predict_proba(X_new))
+
+
+@pytest.mark.slow
+@may_hit_bounds
+@pytest.mark.parametrize(
+    ("classes", "settings"),
+    [
+        (2, {"n_restarts_optimizer": 3}),
+        (3, {"multi_class": "one_vs_rest"}),
+        (3, {"multi_class": "one_vs_one", "n_restarts_optimizer": 1}),
+    ],
+)
+def test_the_number_of_processes_changes_no_bit(classes, settings):
+    X, y, rng = noisy_problem(7, n=120, classes=classes)
+    X_new = rng.normal(size=(20, 2))
+    models = [
+        GaussianProcessClassifier(
+            1.0 * RBF([1.0, 1.0]), random_state=3, n_jobs=n_jobs, **settings
+        ).fit(X, y)
+        for n_jobs in (None, 1, 2)
+    ]
+    for other in models[1:]:
+        assert np.array_equal(models[0].kernel_.theta, other.kernel_.theta)
+        assert np.array_equal(models[0].predict_proba(X_new), other.predict_proba(X_new))
+        assert models[0].log_marginal_likelihood_value_ == other.log_marginal_likelihood_value_
+
+
+@may_hit_bounds
+def test_the_same_random_state_gives_the_same_bits():
+    X, y, _ = noisy_problem(7)
+    runs = [
+        GaussianProcessClassifier(
+            1.0 * RBF(1.0), n_restarts_optimizer=3, random_state=random_state
+        ).fit(X, y)
+        for random_state in (5, 5, np.random.RandomState(5), 6)
+    ]
+    starts = [[r.run.start.tolist() for r in m.optimizer_report_.runs] for m in runs]
+    assert starts[0] == starts[1] == starts[2] != starts[3]
+    for other in runs[1:3]:
+        assert np.array_equal(runs[0].predict_proba(X), other.predict_proba(X))
+
+
+def test_changed_hyperparameters_never_mix_with_those_that_were_fitted():
+    """``clone_kernel=False`` sets ``kernel_.theta``: predictions are of one theta or the other."""
+    X, y, _ = noisy_problem(9)
+    used, unused = (GaussianProcessClassifier(RBF(), optimizer=None).fit(X, y) for _ in range(2))
+    used.predict_proba(X)
+    for model in (used, unused):
+        model.log_marginal_likelihood(np.array([1.0]), clone_kernel=False)
+    P = used.predict_proba(X)
+    assert np.array_equal(P, unused.predict_proba(X))
+    assert np.array_equal(P, pickle.loads(pickle.dumps(used)).predict_proba(X))
+
+
+# ------------------------------------------------------------------- kernels
+
+
+def test_periodic_kernel_in_one_dimension():
+    X, y, _ = noisy_problem(10)
+    for likelihood in LIKELIHOODS:
+        for optimizer in (None, "fmin_l_bfgs_b"):
+            model = fit(
+                X[:, :1],
+                y,
+                kernel=2.0 * ExpSineSquared(1.0, 2.0) + WhiteKernel(0.1),
+                optimizer=optimizer,
+                likelihood=likelihood,
+            )
+            assert_sane(model, X[:, :1], far_rows(1))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("multi_class", SPLITS)
+def test_a_covariance_matrix_as_input(classes, multi_class):
+    X, y, rng = noisy_problem(11, classes=classes)
+    X_new = rng.normal(size=(12, 2))
+    weights = rng.integers(0, 3, size=len(y)) + (np.arange(len(y)) < 3)
+    kernel = 3.0 * RBF(0.7)
+    by_rows = GaussianProcessClassifier(kernel, optimizer=None, multi_class=multi_class)
+    by_matrix = GaussianProcessClassifier("precomputed", multi_class=multi_class)
+    by_rows.fit(X, y, sample_weight=weights)
+    by_matrix.fit(kernel(X), y, sample_weight=weights)
+    assert_sane(by_matrix, kernel(X_new, X))
+    same(by_matrix.predict_proba(kernel(X_new, X)), by_rows.predict_proba(X_new), 1e-10)
+    with_variances = np.c_[kernel(X_new, X), kernel.diag(X_new)]
+    same(by_matrix.predict_proba(with_variances), by_rows.predict_proba(X_new), 1e-10)
+
+
+def test_lists_of_objects_with_a_structured_kernel():
+    module = pytest.importorskip("sklearn.gaussian_process.tests._mini_sequence_kernel")
+    X, y = ["A", "AB", "B", "AABBB", "BBB", "ABBAA"], np.array([0, 0, 1, 1, 1, 0])
+    for kernel in (module.MiniSeqKernel(), 2.0 * module.MiniSeqKernel() + WhiteKernel(0.1)):
+        for optimizer in (None, "fmin_l_bfgs_b"):
+            for labels in (y, np.arange(6) % 3):
+                for multi_class in splits_for(labels):
+                    model = fit(
+                        X, labels, kernel=kernel, optimizer=optimizer, multi_class=multi_class
+                    )
+                    assert_sane(model, X, ["C", "A" * 50])
+    weights = np.array([1, 2, 0, 1, 3, 1])
+    copies = np.repeat(np.arange(6), weights)
+    kernel = module.MiniSeqKernel(0.5)
+    weighted = fit(X, y, weights, kernel=kernel, optimizer=None)
+    repeated = fit([X[i] for i in copies], y[copies], kernel=kernel, optimizer=None)
+    assert_equivalent(weighted, repeated, X, 1e-8)
+
+
+class Faulty(RBF):
+    """A user's kernel that goes wrong: everywhere, or above a length-scale."""
+
+    def __init__(self, length_scale=1.0, length_scale_bounds=(1e-5, 1e5), fault="", above=0.0):
+        super().__init__(length_scale, length_scale_bounds)
+        self.fault = fault
+        self.above = above
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        result = super().__call__(X, Y, eval_gradient)
+        K = result[0] if eval_gradient else result
+        if not self.length_scale > self.above:
+            return result
+        if isinstance(self.fault, Exception):
+            raise self.fault
+        if self.fault == "nan":
+            K[0, 0] = np.nan
+        if self.fault == "negative diagonal":
+            K -= 2.0 * np.eye(*K.shape)
+        if self.fault == "indefinite" and Y is None:
+            values, vectors = np.linalg.eigh(K)
+            values[: len(K) // 4] = -0.4
+            K[:] = (vectors * values) @ vectors.T
+        if self.fault == "very indefinite" and Y is None:
+            values, vectors = np.linalg.eigh(K)
+            values[: len(K) // 4] = -100.0
+            K[:] = (vectors * values) @ vectors.T
+        if self.fault == "gradient of NaN" and eval_gradient:
+            result[1][:] = np.nan
+        return result
+
+    def diag(self, X):
+        return np.full(len(X), -1.0) if self.fault == "negative variance" else super().diag(X)
+
+
+@pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
+@pytest.mark.parametrize(
+    ("fault", "error", "match"),
+    [
+        (RuntimeError("the user's own words"), RuntimeError, "the user's own words"),
+        ("nan", NotPositiveDefiniteError, r"kernel .*Faulty.* gives NaN or infinity"),
+        ("negative diagonal", NotPositiveDefiniteError, r"kernel .*Faulty.*positive semi-definite"),
+        ("very indefinite", NotPositiveDefiniteError, r"kernel .*Faulty.*add a WhiteKernel"),
+    ],
+)
+def test_a_kernel_that_is_wrong_everywhere_is_named(fault, error, match, optimizer):
+    X, y, _ = noisy_problem(12)
+    model = GaussianProcessClassifier(1.0 * Faulty(fault=fault), optimizer=optimizer)
+    with pytest.raises(error, match=match):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_") and name != "n_features_in_"]
+
+
+def test_an_indefinite_kernel_is_never_silent():
+    """An eigenvalue of -0.4 leaves I + S K S positive definite, and K is no covariance."""
+    X, y, _ = noisy_problem(12)
+    K = Faulty(fault="indefinite")(X)
+    K = 0.5 * (K + K.T)
+    assert np.linalg.eigvalsh(K)[0] < -0.39
+    for kernel, table in ((Faulty(fault="indefinite"), X), ("precomputed", K)):
+        with pytest.raises(NotPositiveDefiniteError, match="semi-definite"):
+            GaussianProcessClassifier(kernel, optimizer=None).fit(table, y)
+
+
+def test_a_negative_prior_variance_is_never_silent():
+    X, y, _ = noisy_problem(12)
+    model = GaussianProcessClassifier(Faulty(fault="negative variance"), optimizer=None)
+    with pytest.raises(ValueError, match=r"Faulty.*negative"):
+        model.fit(X, y).predict_proba(X)
+
+
+def test_a_kernel_without_a_gradient_serves_as_long_as_it_is_fixed():
+    X, y, _ = noisy_problem(12)
+    model = GaussianProcessClassifier(Faulty(fault="gradient of NaN"), optimizer=None).fit(X, y)
+    assert_sane(model, X)
+    with pytest.raises(NotPositiveDefiniteError, match="Faulty"):
+        GaussianProcessClassifier(Faulty(fault="gradient of NaN")).fit(X, y)
+
+
+@may_hit_bounds
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "nan",
+        "very indefinite",
+        "gradient of NaN",
+        OverflowError("too long"),
+        FloatingPointError("too long"),
+        ZeroDivisionError("too long"),
+        np.linalg.LinAlgError("too long"),
+    ],
+    ids=str,
+)
+def test_learning_survives_where_a_kernel_fails_for_some_hyperparameters(fault):
+    X, y, _ = noisy_problem(12)
+    free = GaussianProcessClassifier(1.0 * Faulty(0.1)).fit(X, y)
+    above = 0.5 * free.kernel_.k2.length_scale
+    model = GaussianProcessClassifier(1.0 * Faulty(0.1, fault=fault, above=above)).fit(X, y)
+    run = model.optimizer_report_.runs[0].run
+    assert run.n_rejected > 0
+    assert np.isnan(run.trace).sum() == run.n_rejected
+    assert model.kernel_.k2.length_scale <= above
+    assert model.log_marginal_likelihood_value_ > run.trace[0]
+    assert model.log_marginal_likelihood_value_ == np.nanmax(run.trace)
+    assert_sane(model, X, far_rows(2))
+
+
+@may_hit_bounds
+def test_a_start_that_fails_leaves_the_restarts():
+    X, y, _ = noisy_problem(12)
+    kernel = 1.0 * Faulty(1.0, (1e-2, 1e2), fault="nan", above=0.9)
+    model = GaussianProcessClassifier(kernel, n_restarts_optimizer=8, random_state=0).fit(X, y)
+    assert np.isnan(model.optimizer_report_.runs[0].run.log_evidence)
+    assert_sane(model, X)
+
+
+def test_a_kernel_of_scikit_learn_without_a_rule():
+    X, y, _ = noisy_problem(13)
+    for metric in ("rbf", "linear", "laplacian"):
+        assert_sane(fit(X, y, kernel=PairwiseKernel(metric=metric)), X)
+
+
+# -------------------------------------------------------------- right values
+
+
+REFERENCE_KERNELS = {
+    "rbf": 1.5 * RBF(1.0),
+    "ard": 2.0 * RBF([0.5, 2.0]),
+    "matern 1/2": 2.0 * Matern(1.0, nu=0.5),
+    "matern 3/2": 2.0 * Matern([0.5, 2.0], nu=1.5),
+    "matern 5/2": Matern(0.7, nu=2.5),
+    "matern of any order": Matern(0.7, nu=1.2),
+    "rational quadratic": RationalQuadratic(1.0, 0.5),
+    "dot product": DotProduct(1.0),
+    "white": 3.0 * RBF(1.0) + WhiteKernel(0.3),
+    "a sum of products": 2.0 * RBF(1.0) * RationalQuadratic()
+    + 0.2 * DotProduct(0.5) ** 2
+    + WhiteKernel(0.01),
+    "a power": (ConstantKernel(4.0) + RBF([1.0, 3.0])) ** 2 * Matern(1.0, nu=2.5),
+    "fixed parts": ConstantKernel(2.0, "fixed") * RBF(1.0) + DotProduct(1.0, "fixed"),
+}
+
+
+@pytest.mark.parametrize("kernel", REFERENCE_KERNELS)
+def test_fixed_kernels_give_scikit_learns_evidence_and_latents(kernel):
+    kernel = REFERENCE_KERNELS[kernel]
+    X, y, rng = noisy_problem(14)
+    ours = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y)
+    theirs = SklearnClassifier(kernel, optimizer=None).fit(X, y)
+    same(ours.log_marginal_likelihood_value_, theirs.log_marginal_likelihood_value_, 1e-6)
+    X_new = 2.0 * rng.normal(size=(20, 2))
+    for a, b in zip(
+        ours.latent_mean_and_variance(X_new), theirs.latent_mean_and_variance(X_new), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    # theirs averages the logistic by five error functions, right to a few 1e-4
+    same(ours.predict_proba(X_new), theirs.predict_proba(X_new), 2e-3)
+
+
+@pytest.mark.slow
+@may_hit_bounds
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_learnt_evidence_is_no_worse_than_scikit_learns(seed, classes):
+    X, y, _ = noisy_problem(20 + seed, n=24, classes=classes)
+    for kernel in (
+        1.0 * RBF(1.0),
+        1.0 * RBF([1.0, 1.0]),
+        1.0 * Matern(1.0, nu=1.5),
+        1.0 * RationalQuadratic(),
+        1.0 * RBF(1.0) + 0.1 * DotProduct(1.0),
+    ):
+        ours = GaussianProcessClassifier(kernel).fit(X, y)
+        theirs = SklearnClassifier(kernel).fit(X, y)
+        assert ours.log_marginal_likelihood_value_ >= theirs.log_marginal_likelihood_value_ - 1e-3
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("kernel", REFERENCE_KERNELS)
+def test_gradients_are_those_of_the_evidence(kernel, likelihood):
+    X, y, _ = noisy_problem(15, classes=3)
+    step = 1e-5
+    for multi_class in SPLITS:
+        model = GaussianProcessClassifier(
+            REFERENCE_KERNELS[kernel],
+            optimizer=None,
+            likelihood=likelihood,
+            multi_class=multi_class,
+        ).fit(X, y, sample_weight=np.linspace(0.0, 2.0, len(y)))
+        theta = model.kernel_.theta + 0.1
+        _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+        for i, unit in enumerate(np.eye(len(theta))):
+            up = model.log_marginal_likelihood(theta + step * unit)
+            down = model.log_marginal_likelihood(theta - step * unit)
+            same(gradient[i], (up - down) / (2 * step), 1e-6 * max(1.0, abs(gradient[i])))
+
+
+@pytest.mark.parametrize("variance", [1e-8, 1.0, 1e4, 1e8])
+def test_probit_probabilities_are_the_closed_form(variance):
+    X, y, rng = noisy_problem(16)
+    X_new = 3.0 * rng.normal(size=(50, 2))
+    model = GaussianProcessClassifier(
+        ConstantKernel(variance) * RBF(0.5), optimizer=None, likelihood="probit"
+    ).fit(X, y)
+    mean, var = model.latent_mean_and_variance(X_new)
+    z = mean / np.sqrt(1.0 + var)
+    P = model.predict_proba(X_new)
+    np.testing.assert_allclose(P, np.c_[ndtr(-z), ndtr(z)], rtol=1e-12)
+    odds = model.decision_function(X_new)
+    np.testing.assert_allclose(odds, np.log(ndtr(z)) - np.log(ndtr(-z)), rtol=1e-9, atol=1e-12)
+
+
+def independent_evidence(variance, n):
+    """Logit evidence by Laplace of n latents of one variance, none correlated: a scalar mode."""
+    f = brentq(lambda f: 1.0 / (1.0 + np.exp(f)) - f / variance, 0.0, 700.0, xtol=1e-14)
+    # 1 - p is not taken as a difference: at a variance of 1e12 it has five digits left
+    p, q = 1.0 / (1.0 + np.exp(-f)), 1.0 / (1.0 + np.exp(f))
+    log_det = np.log1p(variance * p * q)
+    return n * (np.log1p(-q) - 0.5 * f * f / variance - 0.5 * log_det)
+
+
+@pytest.mark.parametrize("variance", [1e-10, 1.0, 1e4, 1e8])
+def test_evidence_of_uncorrelated_rows(variance):
+    X, y = TABLES["two classes"]
+    kernel = ConstantKernel(variance, (1e-12, 1e20)) * RBF(1e-6)
+    model = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y)
+    np.testing.assert_allclose(
+        model.log_marginal_likelihood_value_, independent_evidence(variance, 24), rtol=1e-8
+    )
+
+
+def test_a_huge_signal_variance_is_right_or_said_not_to_be():
+    """The gradient of the mode is of size f / variance: a tolerance of 1e-10 says nothing here."""
+    X, y = TABLES["two classes"]
+    for variance in (1e10, 1e12, 1e14, 1e16, 1e20, 1e30):
+        kernel = ConstantKernel(variance, (1e-5, 1e40)) * RBF(1e-3)
+        model = fit(X, y, kernel=kernel, optimizer=None)
+        if model.converged_:
+            np.testing.assert_allclose(
+                model.log_marginal_likelihood_value_, independent_evidence(variance, 24), rtol=1e-6
+            )
+
+
+def test_learning_is_not_drawn_to_evidence_that_is_not_there():
+    X, y = TABLES["two classes"]
+    kernel = ConstantKernel(1.0, (1e-5, 1e40)) * RBF(1e-3, "fixed")
+    model = fit(X, y, kernel=kernel, n_restarts_optimizer=10, random_state=0)
+    # 24 uncorrelated rows: a vanishing variance is best, with a probability of 1/2 each
+    assert model.log_marginal_likelihood_value_ <= 24 * np.log(0.5) + 1e-3
+
+
+# ---------------------------------------------------------------- hypothesis
+
+STATIONARY = (
+    lambda d, v, length: None,
+    lambda d, v, length: ConstantKernel(v, (1e-12, 1e10)) * RBF(length, (1e-9, 1e9)),
+    lambda d, v, length: RBF(np.full(d, length), (1e-9, 1e9)),
+    lambda d, v, length: ConstantKernel(v, (1e-12, 1e10)) * Matern(length, (1e-9, 1e9), nu=0.5),
+    lambda d, v, length: Matern(np.full(d, length), (1e-9, 1e9), nu=1.5),
+    lambda d, v, length: (
+        ConstantKernel(v, (1e-12, 1e10)) * Matern(length, (1e-9, 1e9), nu=2.5) + WhiteKernel(0.1)
+    ),
+    lambda d, v, length: RationalQuadratic(length, 1.0, (1e-9, 1e9)),
+)
+PRODUCTS = (
+    lambda d, v, length: DotProduct(1.0),
+    lambda d, v, length: DotProduct(0.0, "fixed"),
+    lambda d, v, length: ConstantKernel(v, (1e-12, 1e10)) * DotProduct(1.0) ** 2,
+    lambda d, v, length: RBF(length, (1e-9, 1e9)) + DotProduct(1.0),
+    lambda d, v, length: RBF(length, (1e-9, 1e9)) * DotProduct(1.0),
+)
+
+
+@st.composite
+def problems(draw, kernels):
+    """Rows (some equal), columns in any unit, labels, weights, and an estimator's settings."""
+    n, d = draw(st.integers(2, 14)), draw(st.integers(1, 4))
+    classes = draw(st.integers(2, min(4, n)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    distinct = draw(st.integers(1, n))
+    X = rng.normal(size=(distinct, d))[rng.integers(0, distinct, size=n)]
+    exponent = st.one_of(st.just(0), st.integers(-150, 150))
+    X = X * 10.0 ** np.array(draw(st.lists(exponent, min_size=d, max_size=d)), dtype=float)
+    if draw(st.booleans()):
+        X = X + 10.0 ** draw(st.integers(-9, 9))
+    y = np.r_[np.arange(classes), rng.integers(0, classes, size=n - classes)]
+    weights = None
+    if draw(st.booleans()):
+        weights = 10.0 ** rng.uniform(-12, 6, size=n) * rng.integers(0, 2, size=n)
+        weights[:classes] = np.maximum(weights[:classes], 1.0)
+    variance = 10.0 ** draw(st.floats(-10, 8))
+    length = 10.0 ** draw(st.floats(-6, 6))
+    settings = {
+        "kernel": draw(st.sampled_from(kernels))(d, variance, length),
+        "likelihood": draw(st.sampled_from(LIKELIHOODS)),
+        "multi_class": draw(st.sampled_from(SPLITS)),
+        "optimizer": draw(st.sampled_from([None, None, "fmin_l_bfgs_b"])),
+    }
+    far = 10.0 ** draw(st.integers(-300, 300)) * rng.normal(size=(3, d))
+    return X, y, weights, settings, np.vstack([far, np.zeros((1, d))])
+
+
+hunt = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@hunt
+@given(problem=problems(STATIONARY))
+def test_nothing_finite_breaks_a_stationary_kernel(problem):
+    X, y, weights, settings, X_new = problem
+    assert_sane(fit(X, y, weights, **settings), X, X_new)
+
+
+@hunt
+@given(problem=problems(PRODUCTS))
+def test_nothing_finite_breaks_a_dot_product_that_does_not_overflow(problem):
+    X, y, weights, settings, X_new = problem
+    try:
+        model = fit(X, y, weights, **settings)
+    except NotPositiveDefiniteError as error:
+        # a variance beyond 1.8e308 cannot be had, and the message says so
+        used = X if weights is None else X[weights > 0]
+        with np.errstate(over="ignore"):
+            assert not np.isfinite(1e10 * (1.0 + (used**2).sum(axis=1)) ** 2).all()
+        assert "gives NaN or infinity on the training inputs" in str(error)  # noqa: PT017
+    else:
+        assert_sane(model, X, X_new)
