@@ -22,6 +22,8 @@ from gpclass.sites import Sites
 Array = NDArray[np.float64]
 
 NEWTON_STEPS: Final = 60
+# Least fraction of a step, in the logarithms of the cavity variances.
+SMALLEST_STEP: Final = 1.0 / 16.0
 
 
 @final
@@ -136,22 +138,24 @@ class EP:
         if sites is None or (sites.tau < 0).any():
             sites = Sites(np.zeros(prior.n), np.zeros(prior.n))
         sweep = _sweep(copies, SitePosterior.from_sites(prior, sites))
-        best, damping = sweep.residual, 1.0
+        last, damping = np.inf, 1.0
         v = sweep.v
-        outcome = Outcome.MAX_ITER
         n_iter = 1
-        while n_iter < self.max_iter:
-            if sweep.residual <= self.tol:
+        while True:
+            # Below tol one more factorisation is worth its price while it still gains a digit.
+            stuck = sweep.residual > 0.1 * last
+            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
                 outcome = Outcome.CONVERGED
                 break
+            if n_iter == self.max_iter:
+                outcome = Outcome.CONVERGED if sweep.residual <= self.tol else Outcome.MAX_ITER
+                break
+            if sweep.residual > 0.9 * last:
+                damping = max(0.5 * damping, SMALLEST_STEP)
             v = v * (sweep.v / v) ** damping
-            posterior = _solve_means(prior, copies, v, sweep, self.tol)
-            following = _sweep(copies, posterior)
+            last = sweep.residual
+            sweep = _sweep(copies, _solve_means(prior, copies, v, sweep, self.tol))
             n_iter += 1
-            if following.residual > 0.9 * best:
-                damping = max(0.5 * damping, 1.0 / 16.0)
-            best = min(best, following.residual)
-            sweep = following
         return EPApproximation(
             posterior=sweep.posterior,
             log_evidence=_energy(copies, sweep),

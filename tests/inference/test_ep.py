@@ -1,0 +1,200 @@
+"""EP against the textbook loop, quadrature, and a hostile set."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from gpclass.inference import EP, Laplace, Outcome
+from gpclass.likelihoods import Logit, Probit, by_quadrature
+from gpclass.sites import Sites
+from gpclass.testing import check_inference
+
+BOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(3))
+def test_laws(likelihood, seed):
+    check_inference(EP(), likelihood, seed=seed)
+
+
+def rbf(X, signal=1.0, length=1.0):
+    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
+
+
+def noisy_problem(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
+
+
+def textbook(K, y, likelihood, sweeps=200):
+    """RW06 Algorithm 3.5: one site after the other, Sigma by rank-one updates; eq. 3.65."""
+    n = len(y)
+    nu, tau = np.zeros(n), np.zeros(n)
+    Sigma, mu = K.copy(), np.zeros(n)
+    for _ in range(sweeps):
+        before = np.r_[nu, tau]
+        for i in range(n):
+            tau_cavity = 1 / Sigma[i, i] - tau[i]
+            nu_cavity = mu[i] / Sigma[i, i] - nu[i]
+            m = likelihood.tilted_moments(y[i], nu_cavity / tau_cavity, 1 / tau_cavity)
+            change = 1 / m.variance - tau_cavity - tau[i]
+            tau[i] += change
+            nu[i] = m.mean / m.variance - nu_cavity
+            s = Sigma[:, i]
+            Sigma = Sigma - change / (1 + change * Sigma[i, i]) * np.outer(s, s)
+            mu = Sigma @ nu
+        Sigma = np.linalg.inv(np.linalg.inv(K) + np.diag(tau))
+        mu = Sigma @ nu
+        if np.abs(np.r_[nu, tau] - before).max() < 1e-12:
+            break
+    v = 1 / (1 / np.diag(Sigma) - tau)
+    x = v * (mu / np.diag(Sigma) - nu)
+    log_z = likelihood.tilted_moments(y, x, v).log_z
+    mean = nu / tau
+    third = (np.log(v + 1 / tau) / 2 + (x - mean) ** 2 / (2 * (v + 1 / tau))).sum()
+    S = K + np.diag(1 / tau)
+    value = log_z.sum() - np.linalg.slogdet(S)[1] / 2 - mean @ np.linalg.solve(S, mean) / 2 + third
+    return mu, np.diag(Sigma), value
+
+
+@BOTH
+@pytest.mark.parametrize("signal", [0.7, 3.0])
+def test_the_textbook_loop_ends_at_the_same_fixed_point(likelihood, signal):
+    X, y = noisy_problem(25)
+    K = rbf(X, signal) + 1e-3 * np.eye(25)
+    q = EP()(K, y, likelihood)
+    mean, variance, value = textbook(K, y, likelihood)
+    np.testing.assert_allclose(q.posterior.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(q.posterior.factor.marginal_variances(), variance, atol=1e-7)
+    assert q.log_evidence == pytest.approx(value, abs=1e-8)
+
+
+@BOTH
+def test_the_fixed_point_equations_hold(likelihood):
+    X, y = noisy_problem(60)
+    q = EP()(rbf(X, 10.0), y, likelihood)
+    variance = q.posterior.factor.marginal_variances()
+    v = variance / (1 - q.sites.tau * variance)
+    x = q.posterior.mean - v * (q.sites.nu - q.sites.tau * q.posterior.mean)
+    tilted = likelihood.tilted_moments(y, x, v)
+    np.testing.assert_allclose(tilted.mean, q.posterior.mean, atol=1e-8)
+    np.testing.assert_allclose(tilted.variance, variance, rtol=1e-8)
+
+
+@BOTH
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_one_row_is_exact(likelihood, weight):
+    """With one row nothing is approximated: the evidence is an integral over one latent."""
+
+    def integrand(f):
+        return np.exp(
+            weight * likelihood.log_prob(np.array(1.0), np.array(f)) - f * f / (2 * 4.0)
+        ) / np.sqrt(2 * np.pi * 4.0)
+
+    truth = np.log(quad(integrand, -40, 40, epsabs=1e-14, limit=200, points=[0.0])[0])
+    q = EP()(np.array([[4.0]]), [1], likelihood, weights=[weight])
+    assert q.log_evidence == pytest.approx(truth, abs=1e-10)
+
+
+@BOTH
+def test_brute_force_two_rows_and_closer_than_laplace(likelihood):
+    K, y = np.array([[4.0, 2.9], [2.9, 5.0]]), np.array([1.0, 1.0])
+    t = np.linspace(-9, 9, 901)
+    C = np.linalg.cholesky(K)
+    F = C @ np.stack(np.meshgrid(t, t, indexing="ij")).reshape(2, -1)
+    log_p = likelihood.log_prob(y[:, None], F).sum(0)
+    log_p -= 0.5 * (np.linalg.solve(C, F) ** 2).sum(0)
+    truth = np.log(np.exp(log_p).sum() * (t[1] - t[0]) ** 2 / (2 * np.pi))
+    error = abs(EP()(K, y, likelihood).log_evidence - truth)
+    assert 1e-8 < error < 3e-3
+    assert error < 0.2 * abs(Laplace()(K, y, likelihood).log_evidence - truth)
+
+
+@BOTH
+def test_fractional_weights_lie_between_the_whole_ones(likelihood):
+    X, y = noisy_problem(20)
+    K = rbf(X, 2.0)
+    value = [EP()(K, y, likelihood, weights=np.full(20, w)).log_evidence for w in (0.5, 1.0, 1.5, 2.0)]
+    assert value[0] > value[1] > value[2] > value[3]
+    close = EP()(K, y, likelihood, weights=np.full(20, 1.0 - 1e-9))
+    assert close.log_evidence == pytest.approx(value[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.7, 0.1])
+@pytest.mark.parametrize(("mean", "var"), [(0.0, 1.0), (-3.0, 0.1), (4.0, 30.0), (-20.0, 100.0)])
+def test_power_moments(power, mean, var):
+    sd = np.sqrt(var)
+    for likelihood, y in itertools.product((Logit(), Probit()), (1.0, -1.0)):
+
+        def weigh(f, k, likelihood=likelihood, y=y):
+            log_p = power * float(likelihood.log_prob(np.array(y), np.array(f)))
+            return f**k * np.exp(log_p - (f - mean) ** 2 / (2 * var)) / (sd * np.sqrt(2 * np.pi))
+
+        ends = (mean - 12 * sd - var, mean + 12 * sd + var)
+        cuts = [c for c in (0.0, mean, mean + y * var) if ends[0] < c < ends[1]]
+        Z, first, second = (
+            quad(weigh, *ends, args=(k,), points=cuts, epsabs=0, epsrel=1e-12, limit=500)[0]
+            for k in range(3)
+        )
+        got = by_quadrature.power_moments(likelihood, power, y, mean, var)
+        assert float(got.log_z) == pytest.approx(np.log(Z), rel=1e-9, abs=1e-11)
+        assert float(got.mean) == pytest.approx(first / Z, rel=1e-8, abs=1e-8)
+        assert float(got.variance) == pytest.approx(second / Z - (first / Z) ** 2, rel=1e-6)
+
+
+def hostile():
+    rng = np.random.default_rng(0)
+    for n, signal, length, twins in itertools.product(
+        (2, 10, 60), (1e-3, 1.0, 10.0, 100.0, 1e3), (1e-3, 0.3, 1.0, 10.0, 1e3), (0, 1, 2)
+    ):
+        X = rng.standard_normal((n, 2))
+        y = np.where(X[:, 0] + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
+        if twins == 1:
+            X[n // 2 :], y[n // 2 :] = X[: n - n // 2], -y[n // 2 :]
+        if twins == 2:
+            X[:] = X[0]
+        yield signal, length, X, y
+
+
+@pytest.mark.slow
+@BOTH
+def test_every_log_concave_problem_converges(likelihood):
+    """225 problems for each likelihood: deviations to 1e3, opposite twins, singular covariances."""
+    for signal, length, X, y in hostile():
+        q = EP()(rbf(X, signal, length), y, likelihood)
+        case = f"signal {signal}, length {length}, n {len(y)}"
+        assert q.outcome is Outcome.CONVERGED, case
+        assert np.isfinite(q.log_evidence), case
+        assert np.isfinite(q.evidence_pullback()).all(), case
+        assert q.n_iter <= 40, case
+
+
+def test_the_iteration_limit_is_told():
+    X, y = noisy_problem(30)
+    q = EP(max_iter=2)(rbf(X, 20.0), y, Probit())
+    assert q.outcome is Outcome.MAX_ITER
+    assert np.isfinite(q.log_evidence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"y": [1, 0]}, "-1 and"),
+        ({"weights": [1.0, -1.0]}, "weights"),
+        ({"init": Sites(np.zeros(3), np.zeros(3))}, "init has 3 sites"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, words):
+    call = {"prior": np.eye(2), "y": [1, -1], "likelihood": Logit()} | arguments
+    with pytest.raises(ValueError, match=words):
+        EP()(**call)
+
+
+@pytest.mark.parametrize("settings", [{"max_iter": 0}, {"tol": 0.0}])
+def test_bad_settings(settings):
+    with pytest.raises(ValueError, match="max_iter"):
+        EP(**settings)
