@@ -14,9 +14,9 @@ Array = NDArray[np.float64]
 
 # Steps of the one-dimensional search for a cavity mean; Newton's doubles its digits near the root.
 MAX_SEARCH: Final = 60
-# Distance from the root, in deviations of the cavity, that the closing first-order correction
-# takes out: what it leaves is of the order of the square.
-NEAR: Final = 1e-7
+# Distance from the root, in deviations of the cavity, at which the search ends: the precision of
+# the matching site moves with it in first order.
+NEAR: Final = 1e-11
 
 
 @final
@@ -45,43 +45,43 @@ class Copies:
         """Copies of each row; at least one, of a power of zero, where the weight is zero."""
         return np.maximum(np.ceil(self.weights), 1.0)
 
-    def moments(self, mean: Array, var: Array) -> TiltedMoments:
-        """Tilted moments of one copy of each row under its cavity."""
-        power = self.weights / self.count
+    def moments(
+        self, mean: Array, var: Array, rows: NDArray[np.intp] | None = None
+    ) -> TiltedMoments:
+        """Tilted moments of one copy of each row (or of some) under its cavity."""
+        rows = np.arange(len(mean)) if rows is None else rows
+        y, m, v = self.y[rows], mean[rows], var[rows]
+        power = (self.weights / self.count)[rows]
         whole = power == 1.0
         if whole.all():
-            return self.likelihood.tilted_moments(self.y, mean, var)
+            return self.likelihood.tilted_moments(y, m, v)
         # a weight of zero says nothing: log Z = 0 and the cavity itself
-        found = TiltedMoments(
-            np.zeros_like(mean), mean.copy(), var.copy(), *np.zeros((2, len(mean)))
-        )
+        nothing = np.zeros((2, len(rows)))
+        found = TiltedMoments(np.zeros(len(rows)), m.copy(), v.copy(), *nothing)
         part = (power > 0.0) & ~whole
-        for rows in (whole, part):
-            if not rows.any():
-                continue
-            y, m, v = self.y[rows], mean[rows], var[rows]
-            if rows is whole:
-                moments = self.likelihood.tilted_moments(y, m, v)
-            else:
-                moments = by_quadrature.power_moments(self.likelihood, power[rows], y, m, v)
-            for whole_array, values in zip(found, moments, strict=True):
-                whole_array[rows] = values
+        if whole.any():
+            _fill(found, whole, self.likelihood.tilted_moments(y[whole], m[whole], v[whole]))
+        if part.any():
+            powered = by_quadrature.power_moments(
+                self.likelihood, power[part], y[part], m[part], v[part]
+            )
+            _fill(found, part, powered)
         return found
 
 
-class SiteUpdate(NamedTuple):
-    """Sites of one copy of each row that match the tilted moments.
+def _fill(found: TiltedMoments, rows: NDArray[np.bool_], moments: TiltedMoments) -> None:
+    for whole, part in zip(found, moments, strict=True):
+        whole[rows] = part
 
-    ``force`` is the derivative of log Z by the cavity mean: ``nu - tau * mean of the posterior``.
-    """
+
+class SiteUpdate(NamedTuple):
+    """Sites of one copy of each row that match the tilted moments."""
 
     nu: Array
     tau: Array
-    force: Array
-    moments: TiltedMoments
 
 
-def match(moments: TiltedMoments, cavity_mean: Array, cavity_var: Array) -> SiteUpdate:
+def match(moments: TiltedMoments, cavity_var: Array) -> SiteUpdate:
     """Site that turns the cavity into the tilted mean and variance (RW06 eq. 3.59).
 
     ``tau = 1 / tilted variance - 1 / v = -d2 v / tilted variance`` and
@@ -90,14 +90,14 @@ def match(moments: TiltedMoments, cavity_mean: Array, cavity_var: Array) -> Site
     """
     shrink = moments.variance / np.maximum(cavity_var, 1e-300)
     tau = -moments.d2_mean / np.maximum(shrink, 1e-300)
-    return SiteUpdate(moments.d_mean + tau * moments.mean, tau, moments.d_mean, moments)
+    return SiteUpdate(moments.d_mean + tau * moments.mean, tau)
 
 
 class CavityDetail(NamedTuple):
-    """What `CavityTerms` found at f: cavity means and the sites that match there."""
+    """What `CavityTerms` found at f: cavity means and the tilted moments there."""
 
     cavity_mean: Array
-    update: SiteUpdate
+    moments: TiltedMoments
 
 
 @final
@@ -122,40 +122,43 @@ class CavityTerms:
     v: Array
 
     def __call__(self, f: Array, nearby: Terms | None) -> Terms:
-        """Find the cavity means whose tilted means are f, and the terms there."""
-        v, y = self.v, self.copies.y
-        sd = np.sqrt(v)
-        if nearby is None:
-            x = f.copy()
-        else:
-            detail: CavityDetail = nearby.detail
-            shrink = detail.update.moments.variance / np.maximum(v, 1e-300)
-            x = detail.cavity_mean + (f - detail.update.moments.mean) / np.maximum(shrink, 1e-8)
+        """Find the cavity means whose tilted means are f, and the terms there.
+
+        ``nearby`` must come from terms of the same cavity variances.
+        """
+        found = self._start(f) if nearby is None else nearby.detail
+        x, moments = found.cavity_mean.copy(), TiltedMoments(*(a.copy() for a in found.moments))
+        sd = np.sqrt(self.v)
         # the tilted mean lies on the label's side of the cavity mean, so f bounds x from one side
-        lower = np.where(y > 0, -np.inf, f)
-        upper = np.where(y > 0, f, np.inf)
+        y = self.copies.y
+        lower, upper = np.where(y > 0, -np.inf, f), np.where(y > 0, f, np.inf)
         for _ in range(MAX_SEARCH):
-            x = np.clip(x, lower, upper)
-            moments = self.copies.moments(x, v)
             gap = f - moments.mean
-            if (np.abs(gap) <= NEAR * sd + 1e-14 * np.abs(f)).all():
+            rows = np.flatnonzero(np.abs(gap) > NEAR * sd + 1e-14 * np.abs(f))
+            if not len(rows):
                 break
-            lower = np.where(gap > 0, np.maximum(lower, x), lower)
-            upper = np.where(gap < 0, np.minimum(upper, x), upper)
-            step = gap * v / np.maximum(moments.variance, 1e-300)
-            x_new = x + step
-            outside = ~((x_new > lower) & (x_new < upper))
-            bounded = np.isfinite(lower) & np.isfinite(upper)
-            middle = np.where(bounded, 0.5 * (lower + upper), x + 2 * gap)
-            x = np.where(np.abs(gap) <= NEAR * sd, x, np.where(outside, middle, x_new))
-        update = match(moments, x, v)
+            short = gap > 0
+            lower[short] = np.maximum(lower[short], x[short])
+            upper[~short] = np.minimum(upper[~short], x[~short])
+            low, high, at, d = lower[rows], upper[rows], x[rows], gap[rows]
+            step = at + d * self.v[rows] / np.maximum(moments.variance[rows], 1e-300)
+            with np.errstate(invalid="ignore"):
+                middle = np.where(np.isfinite(low + high), 0.5 * (low + high), at + 2 * d)
+            x[rows] = np.where((step > low) & (step < high), step, np.clip(middle, low, high))
+            for whole, part in zip(moments, self.copies.moments(x, self.v, rows), strict=True):
+                whole[rows] = part
+        update = match(moments, self.v)
+        gap = f - moments.mean
         count = self.copies.count
-        value = moments.log_z + 0.5 * v * update.force**2
+        value = moments.log_z + 0.5 * self.v * moments.d_mean**2
         # first and second order in what is left of the gap
-        value = value + gap * (update.force - 0.5 * update.tau * gap)
+        value = value + gap * (moments.d_mean - 0.5 * update.tau * gap)
         return Terms(
             float(count @ value),
-            count * (update.force - update.tau * gap),
+            count * (moments.d_mean - update.tau * gap),
             -count * update.tau,
-            CavityDetail(x, update),
+            CavityDetail(x, moments),
         )
+
+    def _start(self, f: Array) -> "CavityDetail":
+        return CavityDetail(f, self.copies.moments(f, self.v))

@@ -13,9 +13,9 @@ from gpclass.inference.approximation import (
     as_problem,
     initial_sites,
 )
-from gpclass.inference.cavities import CavityDetail, CavityTerms, Copies, SiteUpdate, match
+from gpclass.inference.cavities import CavityDetail, CavityTerms, Copies, match
 from gpclass.inference.newton import NewtonSearch, Terms
-from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.base import Likelihood, TiltedMoments
 from gpclass.priors import Prior
 from gpclass.sites import Sites
 
@@ -52,7 +52,7 @@ class _Sweep(NamedTuple):
     posterior: SitePosterior
     v: Array
     x: Array
-    update: SiteUpdate
+    moments: TiltedMoments
     residual: float
 
 
@@ -150,9 +150,11 @@ class EP:
             if n_iter == self.max_iter:
                 outcome = Outcome.CONVERGED if sweep.residual <= self.tol else Outcome.MAX_ITER
                 break
-            if sweep.residual > 0.9 * last:
+            if sweep.residual > last:
                 damping = max(0.5 * damping, SMALLEST_STEP)
-            v = v * (sweep.v / v) ** damping
+            elif sweep.residual < 0.9 * last:
+                damping = min(2.0 * damping, 1.0)
+            v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
             last = sweep.residual
             sweep = _sweep(copies, _solve_means(prior, copies, v, sweep, self.tol))
             n_iter += 1
@@ -173,7 +175,8 @@ def _sweep(copies: Copies, posterior: SitePosterior) -> _Sweep:
     # 1 / v = 1 / variance - tau; positive, since the other sites and the prior only add to it
     v = variance / np.maximum(1.0 - tau * variance, 1e-300)
     x = posterior.mean - v * (nu - tau * posterior.mean)
-    update = match(copies.moments(x, v), x, v)
+    moments = copies.moments(x, v)
+    update = match(moments, v)
     # absolute, and relative to what the posterior leaves open: under a large signal variance the
     # natural parameters themselves are tiny
     reach = np.maximum(1.0, variance)
@@ -181,26 +184,28 @@ def _sweep(copies: Copies, posterior: SitePosterior) -> _Sweep:
         float((reach * np.abs(update.tau - tau)).max(initial=0.0)),
         float((np.sqrt(reach) * np.abs(update.nu - nu)).max(initial=0.0)),
     )
-    return _Sweep(posterior, v, x, update, residual)
+    return _Sweep(posterior, v, x, moments, residual)
 
 
 def _solve_means(
     prior: Prior, copies: Copies, v: Array, sweep: _Sweep, tol: float
 ) -> SitePosterior:
     """Posterior means that EP has for cavities of variance v, and the sites there."""
-    search = NewtonSearch(prior, CavityTerms(copies, v), 1e-2 * tol, NEWTON_STEPS)
+    # what the cavity variances are still off by need not be undercut by far
+    goal = max(1e-2 * tol, min(1e-3, 1e-2 * sweep.residual))
+    search = NewtonSearch(prior, CavityTerms(copies, v), goal, NEWTON_STEPS)
     posterior = sweep.posterior
-    hint = Terms(0.0, sweep.v, sweep.v, CavityDetail(sweep.x, sweep.update))
-    start = search.at(posterior.mean_weights, posterior.mean, hint)
-    zero = search.at(np.zeros(prior.n), np.zeros(prior.n))
-    factor = posterior.factor if np.any(posterior.sites.tau) else None
-    if zero.objective > start.objective:
-        start, factor = zero, None
-    state = search.run(start, factor).state
+    if np.any(posterior.sites.tau):
+        found = CavityDetail(sweep.x, sweep.moments if v is sweep.v else copies.moments(sweep.x, v))
+        hint = Terms(0.0, sweep.x, sweep.x, found)
+        start = search.at(posterior.mean_weights, posterior.mean, hint)
+        state = search.run(start, posterior.factor).state
+    else:
+        zero = np.zeros(prior.n)
+        state = search.run(search.at(zero, zero), None).state
     tau = -state.terms.second
-    return SitePosterior(
-        Sites(state.terms.first + tau * state.f, tau), prior.factor(tau), state.a, state.f
-    )
+    # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
+    return SitePosterior.from_sites(prior, Sites(state.terms.first + tau * state.f, tau))
 
 
 def _energy(copies: Copies, sweep: _Sweep) -> float:
@@ -217,5 +222,5 @@ def _energy(copies: Copies, sweep: _Sweep) -> float:
     return (
         -0.5 * posterior.factor.log_det
         + 0.5 * float(posterior.sites.nu @ posterior.mean)
-        + float(count @ (sweep.update.moments.log_z - overlap))
+        + float(count @ (sweep.moments.log_z - overlap))
     )
