@@ -62,8 +62,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         column n where the training diagonal is not constant.
     likelihood : {"logit", "probit"} or Likelihood, default="logit"
         What a label says about the latent.
-    inference : {"laplace"} or a method such as ``Laplace(tol=1e-8)``, default="laplace"
-        How the Gaussian is found.
+    inference : {"laplace", "ep"} or a method such as ``EP(tol=1e-6)``, default="laplace"
+        How the Gaussian is found. EP's evidence and probabilities are closer to the truth, at
+        some four times the price.
     learning : {"evidence"} or Learner, default="evidence"
         How hyperparameters are found.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
