@@ -6,14 +6,14 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference.newton import Terms
+from gpclass.inference.newton import EPS, Terms
 from gpclass.likelihoods import by_quadrature
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 
 Array = NDArray[np.float64]
 
 # Steps of the one-dimensional search for a cavity mean; Newton's doubles its digits near the root.
-MAX_SEARCH: Final = 60
+MAX_SEARCH: Final = 40
 # Distance from the root, in deviations of the cavity, at which the search ends: the precision of
 # the matching site moves with it in first order.
 NEAR: Final = 1e-11
@@ -134,7 +134,9 @@ class CavityTerms:
         lower, upper = np.where(y > 0, -np.inf, f), np.where(y > 0, f, np.inf)
         for _ in range(MAX_SEARCH):
             gap = f - moments.mean
-            rows = np.flatnonzero(np.abs(gap) > NEAR * sd + 1e-14 * np.abs(f))
+            # x + v d log Z / dx cancels where x is far out: its rounding is that of x
+            rounding = 8 * EPS * (np.abs(f) + np.abs(x))
+            rows = np.flatnonzero(np.abs(gap) > NEAR * sd + rounding)
             if not len(rows):
                 break
             short = gap > 0
@@ -144,7 +146,11 @@ class CavityTerms:
             step = at + d * self.v[rows] / np.maximum(moments.variance[rows], 1e-300)
             with np.errstate(invalid="ignore"):
                 middle = np.where(np.isfinite(low + high), 0.5 * (low + high), at + 2 * d)
-            x[rows] = np.where((step > low) & (step < high), step, np.clip(middle, low, high))
+            target = np.where((step > low) & (step < high), step, np.clip(middle, low, high))
+            rows, target = rows[target != at], target[target != at]
+            if not len(rows):
+                break  # the bracket has closed: rounding of the moments hides the rest
+            x[rows] = target
             for whole, part in zip(moments, self.copies.moments(x, self.v, rows), strict=True):
                 whole[rows] = part
         update = match(moments, self.v)

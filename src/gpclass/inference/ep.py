@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import (
     Approximation,
     Outcome,
@@ -14,7 +15,7 @@ from gpclass.inference.approximation import (
     initial_sites,
 )
 from gpclass.inference.cavities import CavityDetail, CavityTerms, Copies, match
-from gpclass.inference.newton import NewtonSearch, Terms
+from gpclass.inference.newton import EPS, NewtonSearch, Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 from gpclass.priors import Prior
 from gpclass.sites import Sites
@@ -22,6 +23,8 @@ from gpclass.sites import Sites
 Array = NDArray[np.float64]
 
 NEWTON_STEPS: Final = 60
+# Factorisations without progress after which rounding is taken for the reason, where it can be.
+PATIENCE: Final = 6
 # Least fraction of a step, in the logarithms of the cavity variances.
 SMALLEST_STEP: Final = 1.0 / 16.0
 
@@ -137,27 +140,8 @@ class EP:
         sites = initial_sites(init, prior.n)
         if sites is None or (sites.tau < 0).any():
             sites = Sites(np.zeros(prior.n), np.zeros(prior.n))
-        sweep = _sweep(copies, SitePosterior.from_sites(prior, sites))
-        last, damping = np.inf, 1.0
-        v = sweep.v
-        n_iter = 1
-        while True:
-            # Below tol one more factorisation is worth its price while it still gains a digit.
-            stuck = sweep.residual > 0.1 * last
-            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
-                outcome = Outcome.CONVERGED
-                break
-            if n_iter == self.max_iter:
-                outcome = Outcome.CONVERGED if sweep.residual <= self.tol else Outcome.MAX_ITER
-                break
-            if sweep.residual > last:
-                damping = max(0.5 * damping, SMALLEST_STEP)
-            elif sweep.residual < 0.9 * last:
-                damping = min(2.0 * damping, 1.0)
-            v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
-            last = sweep.residual
-            sweep = _sweep(copies, _solve_means(prior, copies, v, sweep, self.tol))
-            n_iter += 1
+        search = _FixedPoint(prior, copies, self.tol, self.max_iter)
+        sweep, outcome, n_iter = search.run(_sweep(copies, SitePosterior.from_sites(prior, sites)))
         return EPApproximation(
             posterior=sweep.posterior,
             log_evidence=_energy(copies, sweep),
@@ -165,6 +149,51 @@ class EP:
             n_iter=n_iter,
             n_factorisations=n_iter,
         )
+
+
+@final
+@dataclass(frozen=True)
+class _FixedPoint:
+    """The iteration in the cavity variances."""
+
+    prior: Prior
+    copies: Copies
+    tol: float
+    max_iter: int
+
+    def run(self, sweep: _Sweep) -> tuple[_Sweep, Outcome, int]:
+        """Iterate; the best sweep, why it ended, and the number of factorisations."""
+        best, v, last, damping, since_best = sweep, sweep.v, np.inf, 1.0, 0
+        # a rounding error of K of this size moves sites, whose precision is at most about one
+        rounding = self.prior.n * EPS * float(self.prior.diagonal.max(initial=0.0))
+        for n_iter in range(1, self.max_iter + 1):
+            # Below tol one more factorisation is worth its price while it still gains a digit.
+            stuck = sweep.residual > 0.1 * last
+            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
+                return sweep, Outcome.CONVERGED, n_iter
+            if since_best > PATIENCE and best.residual <= rounding:
+                return best, Outcome.ROUNDING, n_iter
+            if n_iter == self.max_iter:
+                break
+            if sweep.residual > last:
+                damping = max(0.5 * damping, SMALLEST_STEP)
+            elif sweep.residual < 0.9 * last:
+                damping = min(2.0 * damping, 1.0)
+            v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+            last = sweep.residual
+            try:
+                sweep = _sweep(
+                    self.copies, _solve_means(self.prior, self.copies, v, sweep, self.tol)
+                )
+            except NotPositiveDefiniteError:
+                # only overflow can bring this about: the prior itself was factorised before
+                return best, Outcome.STALLED, n_iter
+            if not np.isfinite(sweep.residual):
+                return best, Outcome.STALLED, n_iter
+            since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
+            best = sweep if sweep.residual < best.residual else best
+        outcome = Outcome.CONVERGED if best.residual <= self.tol else Outcome.MAX_ITER
+        return best, outcome, self.max_iter
 
 
 def _sweep(copies: Copies, posterior: SitePosterior) -> _Sweep:
