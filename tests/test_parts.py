@@ -63,7 +63,7 @@ def test_optimizer_none_keeps_the_kernel():
 @pytest.mark.parametrize(
     ("argument", "value", "values"),
     [
-        ("inference", "ep", METHODS),
+        ("inference", "pl", METHODS),
         ("likelihood", "softmax", LIKELIHOODS),
         ("multi_class", "joint", DECOMPOSITIONS),
         ("learning", "em", ["evidence"]),

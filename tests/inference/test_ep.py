@@ -118,7 +118,9 @@ def test_brute_force_two_rows_and_closer_than_laplace(likelihood):
 def test_fractional_weights_lie_between_the_whole_ones(likelihood):
     X, y = noisy_problem(20)
     K = rbf(X, 2.0)
-    value = [EP()(K, y, likelihood, weights=np.full(20, w)).log_evidence for w in (0.5, 1.0, 1.5, 2.0)]
+    value = [
+        EP()(K, y, likelihood, weights=np.full(20, w)).log_evidence for w in (0.5, 1.0, 1.5, 2.0)
+    ]
     assert value[0] > value[1] > value[2] > value[3]
     close = EP()(K, y, likelihood, weights=np.full(20, 1.0 - 1e-9))
     assert close.log_evidence == pytest.approx(value[1], abs=1e-6)
