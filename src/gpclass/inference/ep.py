@@ -74,7 +74,7 @@ class EP:
     Parameters
     ----------
     max_iter : int, default=100
-        Factorisations.
+        Renewals of the cavity variances.
     tol : float, default=1e-8
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
@@ -141,14 +141,23 @@ class EP:
         if sites is None or (sites.tau < 0).any():
             sites = Sites(np.zeros(prior.n), np.zeros(prior.n))
         search = _FixedPoint(prior, copies, self.tol, self.max_iter)
-        sweep, outcome, n_iter = search.run(_sweep(copies, SitePosterior.from_sites(prior, sites)))
+        end = search.run(_sweep(copies, SitePosterior.from_sites(prior, sites)))
         return EPApproximation(
-            posterior=sweep.posterior,
-            log_evidence=_energy(copies, sweep),
-            outcome=outcome,
-            n_iter=n_iter,
-            n_factorisations=n_iter,
+            posterior=end.sweep.posterior,
+            log_evidence=_energy(copies, end.sweep),
+            outcome=end.outcome,
+            n_iter=end.n_iter,
+            n_factorisations=end.n_factorisations,
         )
+
+
+class _End(NamedTuple):
+    """The best sweep, why the iteration ended, and what it took."""
+
+    sweep: _Sweep
+    outcome: Outcome
+    n_iter: int
+    n_factorisations: int
 
 
 @final
@@ -161,18 +170,19 @@ class _FixedPoint:
     tol: float
     max_iter: int
 
-    def run(self, sweep: _Sweep) -> tuple[_Sweep, Outcome, int]:
-        """Iterate; the best sweep, why it ended, and the number of factorisations."""
+    def run(self, sweep: _Sweep) -> _End:
+        """Iterate from a sweep."""
         best, v, last, damping, since_best = sweep, sweep.v, np.inf, 1.0, 0
+        n_factorisations = 1
         # a rounding error of K of this size moves sites, whose precision is at most about one
         rounding = self.prior.n * EPS * float(self.prior.diagonal.max(initial=0.0))
         for n_iter in range(1, self.max_iter + 1):
             # Below tol one more factorisation is worth its price while it still gains a digit.
             stuck = sweep.residual > 0.1 * last
             if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
-                return sweep, Outcome.CONVERGED, n_iter
+                return _End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
             if since_best > PATIENCE and best.residual <= rounding:
-                return best, Outcome.ROUNDING, n_iter
+                return _End(best, Outcome.ROUNDING, n_iter, n_factorisations)
             if n_iter == self.max_iter:
                 break
             if sweep.residual > last:
@@ -182,18 +192,18 @@ class _FixedPoint:
             v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
             last = sweep.residual
             try:
-                sweep = _sweep(
-                    self.copies, _solve_means(self.prior, self.copies, v, sweep, self.tol)
-                )
+                posterior, made = _solve_means(self.prior, self.copies, v, sweep, self.tol)
+                n_factorisations += made
+                sweep = _sweep(self.copies, posterior)
             except NotPositiveDefiniteError:
                 # only overflow can bring this about: the prior itself was factorised before
-                return best, Outcome.STALLED, n_iter
+                return _End(best, Outcome.STALLED, n_iter, n_factorisations)
             if not np.isfinite(sweep.residual):
-                return best, Outcome.STALLED, n_iter
+                return _End(best, Outcome.STALLED, n_iter, n_factorisations)
             since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
             best = sweep if sweep.residual < best.residual else best
         outcome = Outcome.CONVERGED if best.residual <= self.tol else Outcome.MAX_ITER
-        return best, outcome, self.max_iter
+        return _End(best, outcome, self.max_iter, n_factorisations)
 
 
 def _sweep(copies: Copies, posterior: SitePosterior) -> _Sweep:
@@ -218,8 +228,8 @@ def _sweep(copies: Copies, posterior: SitePosterior) -> _Sweep:
 
 def _solve_means(
     prior: Prior, copies: Copies, v: Array, sweep: _Sweep, tol: float
-) -> SitePosterior:
-    """Posterior means that EP has for cavities of variance v, and the sites there."""
+) -> tuple[SitePosterior, int]:
+    """Posterior means that EP has for cavities of variance v, and the factorisations made."""
     # what the cavity variances are still off by need not be undercut by far
     goal = max(1e-2 * tol, min(1e-3, 1e-2 * sweep.residual))
     search = NewtonSearch(prior, CavityTerms(copies, v), goal, NEWTON_STEPS)
@@ -228,13 +238,15 @@ def _solve_means(
         found = CavityDetail(sweep.x, sweep.moments if v is sweep.v else copies.moments(sweep.x, v))
         hint = Terms(0.0, sweep.x, sweep.x, found)
         start = search.at(posterior.mean_weights, posterior.mean, hint)
-        state = search.run(start, posterior.factor).state
+        mode = search.run(start, posterior.factor)
     else:
         zero = np.zeros(prior.n)
-        state = search.run(search.at(zero, zero), None).state
+        mode = search.run(search.at(zero, zero), None)
+    state = mode.state
     tau = -state.terms.second
     # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
-    return SitePosterior.from_sites(prior, Sites(state.terms.first + tau * state.f, tau))
+    sites = Sites(state.terms.first + tau * state.f, tau)
+    return SitePosterior.from_sites(prior, sites), mode.n_factorisations + 1
 
 
 def _energy(copies: Copies, sweep: _Sweep) -> float:
