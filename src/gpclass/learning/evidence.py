@@ -33,7 +33,7 @@ MAX_POLISH: Final = 8
 NOISE: Final = 1e-12
 MAX_EVALUATIONS: Final = 1000
 # Fewer rows than this run on one BLAS thread: a second saves nothing, and on a busy machine
-# waiting for it made a fit of 100 rows thirty times slower.
+# waiting for it made scikit-learn's estimator checks (tens of rows) thirty times slower.
 SMALL: Final = 400
 FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgError)
 
