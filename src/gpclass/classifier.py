@@ -303,9 +303,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _warn(self, names: list[str]) -> None:
         for name, model in zip(names, self.models_, strict=True):
-            if model.problem.jitter > 0:
+            jitter = model.problem.jitter
+            if jitter > 0:
                 warnings.warn(
-                    f"{model.problem.jitter:.3g} was added to the diagonal of the kernel "
+                    f"{jitter:.3g} was added to the diagonal of the kernel "
                     f"{model.problem.kernel} for {name}: its values are so large that their "
                     "rounding alone could make its matrix indefinite; scale the columns of X",
                     JitterWarning,

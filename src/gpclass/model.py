@@ -114,10 +114,11 @@ class BinaryModel:
             variance so large that the probability is one half.
         """
         m = len(X)
+        trained_on = self.problem.inputs
         mean, variance = np.empty(m), np.empty(m)
         for start in range(0, m, CHUNK):
             part = slice(start, min(start + CHUNK, m))
-            mean[part], variance[part] = self._latent_chunk(X[part])
+            mean[part], variance[part] = self._latent_chunk(X[part], trained_on)
         lost = ~(np.isfinite(mean) & np.isfinite(variance))
         if lost.any():
             mean[lost], variance[lost] = 0.0, UNKNOWN_VARIANCE
@@ -129,11 +130,11 @@ class BinaryModel:
             )
         return mean, variance
 
-    def _latent_chunk(self, X: Any) -> tuple[Array, Array]:
+    def _latent_chunk(self, X: Any, trained_on: Any) -> tuple[Array, Array]:
         problem = self.problem
         if problem.rows is not None:
             X = restrict(problem.kernel, X, problem.rows, len(problem.X))
-        m, trained_on = len(X), problem.inputs
+        m = len(X)
         # an overflow is found and told by the caller
         with np.errstate(over="ignore", invalid="ignore"):
             k_diag = np.zeros(m + -m % TILE)

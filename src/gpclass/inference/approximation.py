@@ -1,7 +1,6 @@
 """What an inference method returns, whichever method it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, final
@@ -180,7 +179,3 @@ def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
     if sites is not None and len(sites) != n:
         raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")
     return sites
-
-
-# The signature that `functools.partial` or a user's function may have instead of the Protocol.
-InferenceCallable = Callable[..., Approximation]

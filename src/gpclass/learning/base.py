@@ -150,7 +150,8 @@ class BinaryProblem:
             K = evaluate(self.kernel, self.inputs)
             jitter = self._jitter_of(K.diagonal())
             if jitter > 0:
-                K = K + np.diag(np.full(len(K), jitter))
+                K = K.copy()
+                K.flat[:: len(K) + 1] += jitter
         return DensePrior(K, str(self.kernel))
 
     @property

@@ -74,9 +74,8 @@ class DenseFactor(SiteFactor):
             product = self.K[start:stop, :stop] * B_inv[start:stop, :stop]
             product[:, start:] = np.tril(product[:, start:])
             total[start:stop] += np.einsum("ij,j->i", product, s[:stop])
-            strict = product
-            strict[:, start:] = np.tril(strict[:, start:], -1)
-            total[:stop] += np.einsum("ij,i->j", strict, s[start:stop])
+            product[:, start:] = np.tril(product[:, start:], -1)
+            total[:stop] += np.einsum("ij,i->j", product, s[start:stop])
         variances = np.empty(n)
         usable = s > TINY_SCALE
         variances[usable] = total[usable] / s[usable]
