@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -29,6 +30,7 @@ from gpclass.learning import (
     draw_starts,
     learn_all,
 )
+from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.model import BinaryModel, log_probabilities
 from gpclass.parts import (
     as_objects,
@@ -252,7 +254,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.converged_ = all(m.outcome.converged for m in self.models_)
         self.n_iter_ = max(1, *(m.n_iter for m in self.models_)) if self.models_ else 1
         self.optimizer_report_ = OptimizerReport(
-            parameter_names(kernel),
+            parameter_names(kernel, parts.likelihood),
             tuple(
                 ReportedRun(name, run)
                 for name, result in zip(names, learned, strict=True)
@@ -432,6 +434,13 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
 
     @property
+    def likelihood_(self) -> Likelihood | list[Likelihood]:
+        """Likelihood with the hyperparameters that were learnt (a list for several problems)."""
+        check_is_fitted(self, "models_")
+        found = [model.problem.likelihood for model in self.models_]
+        return found[0] if len(found) == 1 else found
+
+    @property
     def approximation_(self) -> Approximation | list[Approximation]:
         """Approximation of the binary problem (a list of them where there are several)."""
         check_is_fitted(self, "models_")
@@ -446,8 +455,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         theta : array-like of shape (p,) or (k * p,), default=None
-            Logarithms of the hyperparameters: of the kernel of all k binary problems, or of each
-            in turn. None: the value at those that were learnt.
+            Logarithms of the hyperparameters: of all k binary problems, or of each in turn. The
+            kernel's come first, then the likelihood's, which may be left out: they stay where
+            they are. None: the value at those that were learnt.
         eval_gradient : bool, default=False
             Whether to return the gradient by theta too.
         clone_kernel : bool, default=True
@@ -473,14 +483,21 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             theta = np.asarray(theta, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"theta must be numbers, got {theta!r}") from error
-        k, p = len(self.models_), len(self.models_[0].problem.theta)
-        if theta.shape not in ((p,), (k * p,)):
+        k, first = len(self.models_), self.models_[0].problem
+        p, p_kernel = len(first.theta), first.n_kernel
+        if theta.shape not in ((p,), (k * p,), (p_kernel,), (k * p_kernel,)):
             raise ValueError(
                 f"theta must have length {p}"
                 + (f" (or {k * p}, {p} for each of the {k} binary problems)" if k > 1 else "")
+                + (f", or {p_kernel} for the kernel's alone" if p > p_kernel else "")
                 + f", got shape {theta.shape}"
             )
-        thetas = theta.reshape(k, p) if theta.size == k * p else np.tile(theta, (k, 1))
+        shared = theta.shape in ((p,), (p_kernel,))
+        given = np.tile(theta, (k, 1)) if shared else theta.reshape(k, -1)
+        thetas = [
+            np.concatenate([t, model.problem.theta[len(t) :]])
+            for t, model in zip(given, self.models_, strict=True)
+        ]
         evaluations = [
             model.problem.evaluate(t, gradient=eval_gradient, init=model.sites)
             for model, t in zip(self.models_, thetas, strict=True)
@@ -493,10 +510,35 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         value = np.mean([e.log_evidence for e in evaluations])
         if not eval_gradient:
             return value
-        gradients = np.array([e.gradient for e in evaluations]) / k
-        return value, gradients.ravel() if theta.size == k * p else gradients.sum(axis=0)
+        gradients = np.array([e.gradient for e in evaluations])[:, : given.shape[1]] / k
+        return value, gradients.sum(axis=0) if shared else gradients.ravel()
 
     # ------------------------------------------------------ scikit-learn's
+
+    def set_params(self, **params: Any) -> "GaussianProcessClassifier":
+        """Set arguments by name, ``likelihood__epsilon`` and the like among them.
+
+        A likelihood is frozen, so it is replaced by one that differs in the settings named.
+
+        Raises
+        ------
+        ValueError
+            For a name that does not exist.
+        """
+        prefix = "likelihood__"
+        own = {name: value for name, value in params.items() if not name.startswith(prefix)}
+        inner = {name[len(prefix) :]: params[name] for name in params.keys() - own.keys()}
+        super().set_params(**own)
+        if inner:
+            likelihood = get_likelihood(self.likelihood)
+            unknown = sorted(inner.keys() - likelihood.get_params().keys())
+            if unknown:
+                raise ValueError(
+                    f"the likelihood {likelihood!r} has no settings {unknown}; it has "
+                    f"{sorted(likelihood.get_params())}"
+                )
+            self.likelihood = replace(likelihood, **inner)  # type: ignore[type-var]
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """What is saved: the kernel that was given as plain data."""

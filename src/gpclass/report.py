@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.learning import LearningRun
+from gpclass.likelihoods import Likelihood
 
 
 @final
@@ -60,8 +61,8 @@ class OptimizerReport:
         return rows
 
 
-def parameter_names(kernel: Kernel) -> tuple[str, ...]:
-    """Names of the entries of ``kernel.theta``."""
+def parameter_names(kernel: Kernel, likelihood: Likelihood | None = None) -> tuple[str, ...]:
+    """Names of the entries of theta: the kernel's, then the likelihood's if there is one."""
     names = []
     for hyperparameter in kernel.hyperparameters:
         if hyperparameter.fixed:
@@ -70,4 +71,6 @@ def parameter_names(kernel: Kernel) -> tuple[str, ...]:
             names.append(hyperparameter.name)
         else:
             names.extend(f"{hyperparameter.name}[{i}]" for i in range(hyperparameter.n_elements))
+    if likelihood is not None:
+        names.extend(f"likelihood__{name}" for name in likelihood.hyperparameter_names)
     return tuple(names)

@@ -30,7 +30,7 @@ def test_pullback_is_half_of_aa_minus_R_plus_the_implicit_term():
     u = np.linalg.solve(np.eye(30) + tau[:, None] * K, slope * np.diag(Sigma))
     want = 0.5 * (np.outer(a, a) - R) + 0.5 * (np.outer(u, a) + np.outer(a, u))
     factor = DensePrior(K).factor(tau)
-    np.testing.assert_allclose(factor.pullback(a, slope), want, atol=1e-10)
+    np.testing.assert_allclose(factor.pullback(a, slope * np.diag(Sigma)), want, atol=1e-10)
     np.testing.assert_allclose(factor.pullback(a, None), 0.5 * (np.outer(a, a) - R), atol=1e-10)
 
 

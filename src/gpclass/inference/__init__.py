@@ -1,10 +1,10 @@
-"""How the sites are found: Laplace's method, for now.
+"""How the sites are found: one file a method.
 
 A method is a frozen dataclass of its settings, called as
 ``method(prior, y, likelihood, *, weights=None, init=None) -> Approximation``.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from gpclass.inference.approximation import (
     Approximation,
@@ -13,19 +13,31 @@ from gpclass.inference.approximation import (
     SitePosterior,
 )
 from gpclass.inference.ep import EP, EPApproximation
+from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.laplace import Laplace, LaplaceApproximation
+from gpclass.inference.linearisation import PosteriorLinearisation
+from gpclass.inference.variational import Variational, VariationalApproximation
 
 # name -> class; each takes max_iter
-METHODS: Final[dict[str, type[Laplace] | type[EP]]] = {"laplace": Laplace, "ep": EP}
+METHODS: Final[dict[str, type[Any]]] = {
+    "laplace": Laplace,
+    "ep": EP,
+    "pl": PosteriorLinearisation,
+    "vi": Variational,
+}
 
 __all__ = [
     "EP",
     "METHODS",
     "Approximation",
     "EPApproximation",
+    "EnergyApproximation",
     "InferenceMethod",
     "Laplace",
     "LaplaceApproximation",
     "Outcome",
+    "PosteriorLinearisation",
     "SitePosterior",
+    "Variational",
+    "VariationalApproximation",
 ]

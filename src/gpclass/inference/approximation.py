@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import DensePrior, Prior, SiteFactor
 from gpclass.sites import Sites
@@ -24,6 +25,23 @@ class Outcome(Enum):
         "that rounding alone exceeds the tolerance; the result is the best that can be had, and a "
         "smaller signal variance or a WhiteKernel would sharpen it"
     )
+    DOUBLE_LOOP = (
+        "converged to the tolerance that was asked for, by the double loop that takes over where "
+        "faster steps fail"
+    )
+    NATURAL_STEPS = (
+        "converged to the tolerance that was asked for, by natural-gradient steps with a line "
+        "search, which take over where faster steps fail or do not apply"
+    )
+    DAMPED = (
+        "converged to the tolerance that was asked for, by damped steps that take over where "
+        "faster steps fail"
+    )
+    NO_FIXED_POINT = (
+        "stopped because no proper fixed point was found: every way led to a cavity of infinite "
+        "or negative variance; use inference='pl', which cannot meet one, or a likelihood that is "
+        "log-concave"
+    )
     MAX_ITER = (
         "stopped at the iteration limit before the tolerance was reached; raise max_iter_predict "
         "(or max_iter of the inference method), or bound the signal variance"
@@ -37,7 +55,13 @@ class Outcome(Enum):
     @property
     def converged(self) -> bool:
         """Whether the result can be used as a solution."""
-        return self in (Outcome.CONVERGED, Outcome.ROUNDING)
+        return self in (
+            Outcome.CONVERGED,
+            Outcome.ROUNDING,
+            Outcome.DOUBLE_LOOP,
+            Outcome.NATURAL_STEPS,
+            Outcome.DAMPED,
+        )
 
 
 @final
@@ -53,7 +77,7 @@ class SitePosterior:
     mean_weights : ndarray of shape (n,)
         ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
     mean : ndarray of shape (n,)
-        ``m = K a``.
+        ``m = K a``, about the prior's own mean.
     """
 
     sites: Sites
@@ -126,6 +150,10 @@ class Approximation(ABC):
     def evidence_pullback(self) -> Any:
         """``d log_evidence / dK``, explicit and implicit terms; for a dense prior (n, n)."""
 
+    @abstractmethod
+    def likelihood_gradient(self) -> Array:
+        """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
+
 
 class InferenceMethod(Protocol):
     """A frozen dataclass of settings, called as a pure function."""
@@ -142,9 +170,16 @@ class InferenceMethod(Protocol):
         """Approximate ``p(f | y)``; labels in {-1, +1}; ``init`` is where to start from."""
 
 
-def as_problem(
-    prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None
-) -> tuple[Prior, Array, Array]:
+class Problem(NamedTuple):
+    """What every method is called with, checked and converted."""
+
+    prior: Prior
+    y: Array
+    weights: Array
+    offset: Array
+
+
+def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> Problem:
     """Check and convert what every method is called with.
 
     Raises
@@ -162,15 +197,16 @@ def as_problem(
         )
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError("y must hold -1 and +1 only")
+    offset = np.zeros(prior.n) if prior.mean is None else prior.mean
     if weights is None:
-        return prior, labels, np.ones(prior.n)
+        return Problem(prior, labels, np.ones(prior.n), offset)
     powers = np.asarray(weights, dtype=np.float64)
     if powers.shape != labels.shape or not np.isfinite(powers).all() or (powers < 0).any():
         raise ValueError(
             f"weights must be {prior.n} finite non-negative numbers, got shape {powers.shape} "
             f"with minimum {powers.min() if powers.size else 'none'}"
         )
-    return prior, labels, powers
+    return Problem(prior, labels, powers, offset)
 
 
 def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
@@ -178,4 +214,18 @@ def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
     sites = init.sites if isinstance(init, Approximation) else init
     if sites is not None and len(sites) != n:
         raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")
+    return sites
+
+
+def starting_sites(init: Approximation | Sites | None, prior: Prior) -> Sites:
+    """Sites of ``init`` where the prior has a proper posterior beside them, else none at all."""
+    sites = initial_sites(init, prior.n)
+    nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
+    if sites is None or not (np.isfinite(sites.nu).all() and np.isfinite(sites.tau).all()):
+        return nothing
+    if (sites.tau < 0).any():
+        try:
+            prior.factor(sites.tau)
+        except NotPositiveDefiniteError:
+            return nothing
     return sites

@@ -1,4 +1,4 @@
-"""What EP sees of the data: likelihood terms under cavities of given variance."""
+"""What EP sees of the data: likelihood terms under cavities."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
@@ -6,11 +6,12 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.newton import EPS, Terms
-from gpclass.likelihoods import by_quadrature
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 # Steps of the one-dimensional search for a cavity mean; Newton's doubles its digits near the root.
 MAX_SEARCH: Final = 40
@@ -34,39 +35,52 @@ class Copies:
     y : ndarray of shape (n,)
         Labels -1 and +1.
     weights : ndarray of shape (n,)
+    offset : ndarray of shape (n,)
+        Prior mean: cavities are about it, the likelihood is not.
     """
 
     likelihood: Likelihood
     y: Array
     weights: Array
+    offset: Array
 
     @property
     def count(self) -> Array:
         """Copies of each row; at least one, of a power of zero, where the weight is zero."""
         return np.maximum(np.ceil(self.weights), 1.0)
 
-    def moments(
-        self, mean: Array, var: Array, rows: NDArray[np.intp] | None = None
-    ) -> TiltedMoments:
-        """Tilted moments of one copy of each row (or of some) under its cavity."""
-        rows = np.arange(len(mean)) if rows is None else rows
-        y, m, v = self.y[rows], mean[rows], var[rows]
-        power = (self.weights / self.count)[rows]
+    @property
+    def power(self) -> Array:
+        """Power of each copy, between zero and one."""
+        return np.asarray(self.weights / self.count)
+
+    def moments(self, mean: Array, var: Array, rows: Rows | None = None) -> TiltedMoments:
+        """Tilted moments of one copy of each row (or of some, whose cavities are given)."""
+        y, offset, power = self.y, self.offset, self.power
+        if rows is not None:
+            y, offset, power = y[rows], offset[rows], power[rows]
+        found = self._tilted(y, mean + offset, var, power)
+        return found._replace(mean=found.mean - offset)
+
+    def _tilted(self, y: Array, m: Array, v: Array, power: Array) -> TiltedMoments:
         whole = power == 1.0
         if whole.all():
             return self.likelihood.tilted_moments(y, m, v)
         # a weight of zero says nothing: log Z = 0 and the cavity itself
-        nothing = np.zeros((2, len(rows)))
-        found = TiltedMoments(np.zeros(len(rows)), m.copy(), v.copy(), *nothing)
+        nothing = np.zeros((2, len(m)))
+        found = TiltedMoments(np.zeros(len(m)), m.copy(), v.copy(), *nothing)
         part = (power > 0.0) & ~whole
         if whole.any():
             _fill(found, whole, self.likelihood.tilted_moments(y[whole], m[whole], v[whole]))
         if part.any():
-            powered = by_quadrature.power_moments(
-                self.likelihood, power[part], y[part], m[part], v[part]
-            )
+            powered = self.likelihood.power_moments(power[part], y[part], m[part], v[part])
             _fill(found, part, powered)
         return found
+
+    def log_z_gradient(self, mean: Array, var: Array) -> Array:
+        """Derivatives of all copies' log Z by the likelihood's hyperparameters, shape (p,)."""
+        gradient = self.likelihood.log_z_gradient(self.y, mean + self.offset, var, self.power)
+        return np.asarray(gradient @ self.count)
 
 
 def _fill(found: TiltedMoments, rows: NDArray[np.bool_], moments: TiltedMoments) -> None:
@@ -74,19 +88,53 @@ def _fill(found: TiltedMoments, rows: NDArray[np.bool_], moments: TiltedMoments)
         whole[rows] = part
 
 
+class Cavities(NamedTuple):
+    """Means and variances of the cavities of one copy of each row.
+
+    A variance that is not positive belongs to a cavity that is no density.
+    """
+
+    x: Array
+    v: Array
+
+    @property
+    def proper(self) -> bool:
+        """Whether every cavity is a density."""
+        return bool((self.v > 0).all() and np.isfinite(self.v).all())
+
+    @classmethod
+    def of(cls, posterior: SitePosterior, count: Array) -> "Cavities":
+        """Cavities of a posterior: ``1 / v = 1 / variance - tau``."""
+        sites = posterior.sites
+        return cls.from_marginals(
+            posterior.mean,
+            posterior.factor.marginal_variances(),
+            sites.nu / count,
+            sites.tau / count,
+        )
+
+    @classmethod
+    def from_marginals(cls, m: Array, variance: Array, nu: Array, tau: Array) -> "Cavities":
+        """Take a site out of each marginal."""
+        left = 1.0 - tau * variance
+        with np.errstate(divide="ignore"):
+            # without negative precisions what is left is positive but for rounding
+            v = variance / np.where((left > 0.0) | (tau < 0.0), left, np.maximum(left, 1e-300))
+        return cls(m - v * (nu - tau * m), v)
+
+
 class SiteUpdate(NamedTuple):
-    """Sites of one copy of each row that match the tilted moments."""
+    """Sites that match tilted moments, of one copy of each row."""
 
     nu: Array
     tau: Array
 
 
 def match(moments: TiltedMoments, cavity_var: Array) -> SiteUpdate:
-    """Site that turns the cavity into the tilted mean and variance (RW06 eq. 3.59).
+    """Site precision ``1 / tilted variance - 1 / cavity variance`` of each row, and its nu.
 
-    ``tau = 1 / tilted variance - 1 / v = -d2 v / tilted variance`` and
-    ``nu = d1 + tau * tilted mean``, in derivatives of log Z so that a label that says next to
-    nothing keeps its digits.
+    The precision is ``-d2 log Z / dm2 / (1 + v d2 log Z / dm2)``, so that of a label that says
+    next to nothing keeps its digits.
     """
     shrink = moments.variance / np.maximum(cavity_var, 1e-300)
     tau = -moments.d2_mean / np.maximum(shrink, 1e-300)
@@ -151,7 +199,8 @@ class CavityTerms:
             if not len(rows):
                 break  # the bracket has closed: rounding of the moments hides the rest
             x[rows] = target
-            for whole, part in zip(moments, self.copies.moments(x, self.v, rows), strict=True):
+            renewed = self.copies.moments(target, self.v[rows], rows)
+            for whole, part in zip(moments, renewed, strict=True):
                 whole[rows] = part
         update = match(moments, self.v)
         gap = f - moments.mean

@@ -33,6 +33,10 @@ class LaplaceApproximation(Approximation):
 
     curvature_slope: Array
 
+    def likelihood_gradient(self) -> Array:
+        """Nothing: no log-concave smooth likelihood here has hyperparameters of its own."""
+        return np.zeros(0)
+
     def evidence_pullback(self) -> Array:
         """``d log q(y|X, theta) / dK``, ndarray of shape (n, n).
 
@@ -45,8 +49,10 @@ class LaplaceApproximation(Approximation):
         ----------
         RW06 eq. 5.20 to 5.24 (of the same book), derived afresh for a matrix K.
         """
-        G: Array = self.posterior.factor.pullback(  # type: ignore[assignment]
-            self.posterior.mean_weights, 0.5 * self.curvature_slope
+        factor = self.posterior.factor
+        adjoint = 0.5 * self.curvature_slope * factor.marginal_variances()
+        G: Array = factor.pullback(  # type: ignore[assignment]
+            self.posterior.mean_weights, adjoint
         )
         return G
 
@@ -118,20 +124,26 @@ class Laplace:
         Raises
         ------
         ValueError
-            For bad labels, weights or lengths, and for a likelihood that is not log-concave.
+            For bad labels, weights or lengths, and for a likelihood that jumps, is not log-concave,
+            or has hyperparameters.
         NotPositiveDefiniteError
             Where K is not positive semi-definite.
         """
-        prior, labels, powers = as_problem(prior, y, weights)
+        prior, labels, powers, offset = as_problem(prior, y, weights)
+        if not likelihood.smooth:
+            raise ValueError(
+                f"Laplace's method cannot use the {likelihood.name!r} likelihood: its gradient is "
+                "zero almost everywhere, so the mode says nothing; use inference='ep' or 'pl'"
+            )
         if not likelihood.log_concave:
             raise ValueError(
                 f"Laplace's method needs a log-concave likelihood, and {likelihood.name!r} is not: "
-                "its gradient vanishes or its curvature changes sign"
+                "its curvature changes sign; use inference='ep' or 'pl'"
             )
 
         def terms(f: Array, nearby: Terms | None) -> Terms:
-            d = likelihood.derivatives(labels, f)
-            total = float(powers @ likelihood.log_prob(labels, f))
+            d = likelihood.derivatives(labels, f + offset)
+            total = float(powers @ likelihood.log_prob(labels, f + offset))
             return Terms(total, powers * d.first, powers * d.second, powers * d.third)
 
         search = NewtonSearch(prior, terms, self.tol, self.max_iter)

@@ -28,6 +28,8 @@ TINY: Final = 1e-300
 class Terms(NamedTuple):
     """Values of the terms at f: their sum, and first and second derivative of each by its f.
 
+    The sum may be NaN where it has no closed form; it is then integrated along each step. The
+    second derivatives are those that the steps use: at most zero, and exact near the mode.
     ``detail`` is for who evaluates them: what else was found at f.
     """
 
@@ -184,11 +186,15 @@ class NewtonSearch:
         """First of the steps 1, 1/2, 1/4, ... that improves the state, None if none does."""
         df = self.prior.multiply(da)
         slope = float(state.residual @ df)
-        noise = 16 * EPS * max(1.0, abs(state.objective))
+        known = np.isfinite(state.objective)
+        noise = 16 * EPS * max(1.0, abs(state.objective if known else float(state.a @ state.f)))
         step = 1.0
         for _ in range(MAX_HALVINGS):
             trial = self.at(state.a + step * da, state.f + step * df, state.terms)
-            gain = trial.objective - state.objective
+            if known:
+                gain = trial.objective - state.objective
+            else:  # the trapezoidal rule over the slopes
+                gain = 0.5 * step * (slope + float(trial.residual @ df))
             if gain >= ARMIJO * step * slope and gain > noise:
                 return trial
             # Differences of the objective drown in rounding near the mode; its gradient does not.

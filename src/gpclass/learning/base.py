@@ -42,6 +42,8 @@ class Evaluation(NamedTuple):
 class BinaryProblem:
     """One binary classification problem, up to the values of its hyperparameters.
 
+    Hyperparameters are those of the kernel that are not fixed, then those of the likelihood.
+
     Parameters
     ----------
     kernel : Kernel
@@ -84,18 +86,30 @@ class BinaryProblem:
         """Logarithms of the hyperparameters that are not fixed, shape (p,)."""
         # a hyperparameter of zero is minus infinity here, and legal: DotProduct(0)
         with np.errstate(divide="ignore"):
-            return np.asarray(self.kernel.theta, dtype=np.float64)
+            kernel = np.asarray(self.kernel.theta, dtype=np.float64)
+        return np.concatenate([kernel, self.likelihood.theta])
+
+    @property
+    def n_kernel(self) -> int:
+        """How many entries of theta are the kernel's."""
+        return int(self.kernel.n_dims)
 
     @property
     def bounds(self) -> Array:
         """Bounds of theta, shape (p, 2)."""
         with np.errstate(divide="ignore"):
-            return np.asarray(self.kernel.bounds, dtype=np.float64).reshape(-1, 2)
+            kernel = np.asarray(self.kernel.bounds, dtype=np.float64).reshape(-1, 2)
+        return np.vstack([kernel, self.likelihood.bounds])
 
     def at(self, theta: Array) -> "BinaryProblem":
         """Return the same problem with other hyperparameters."""
         theta = np.asarray(theta, dtype=np.float64)
-        return replace(self, kernel=self.kernel.clone_with_theta(theta))
+        k = self.n_kernel
+        return replace(
+            self,
+            kernel=self.kernel.clone_with_theta(theta[:k]),
+            likelihood=self.likelihood.with_theta(theta[k:]),
+        )
 
     def evaluate(
         self,
@@ -130,11 +144,13 @@ class BinaryProblem:
             if check:
                 prior.check()
             approximation = self.inference(
-                prior, self.y, self.likelihood, weights=self.weights, init=init
+                prior, self.y, there.likelihood, weights=self.weights, init=init
             )
             if gradient:
+                # first, while the factor's inverse is there: the pullback takes its memory
+                by_likelihood = approximation.likelihood_gradient()
                 G = approximation.evidence_pullback()
-                slope = np.asarray(pullback(kernel, X, G, K=prior.K))
+                slope = np.concatenate([pullback(kernel, X, G, K=prior.K), by_likelihood])
         if not np.isfinite(approximation.log_evidence) or not (
             slope is None or np.isfinite(slope).all()
         ):

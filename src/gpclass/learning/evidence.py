@@ -65,7 +65,7 @@ class _Objective:
     def evaluate(self, theta: Array, gradient: bool) -> Evaluation | None:
         """Evidence at theta, None where it cannot be had."""
         try:
-            result = self.problem.evaluate(theta, gradient=gradient, init=self.init)
+            result = self.problem.evaluate(theta, gradient=gradient, init=self._start())
         except FAILURES:
             self.trace.append(np.nan)
             return None
@@ -77,6 +77,13 @@ class _Objective:
         if self.progress is not None:
             self.progress(result.log_evidence)
         return result
+
+    def _start(self) -> Sites | None:
+        """Sites of the last evaluation, where there can be one fixed point alone.
+
+        Where there may be several the evidence would depend on the path.
+        """
+        return self.init if self.problem.likelihood.log_concave else None
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
         """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""

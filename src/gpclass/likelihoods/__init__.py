@@ -7,10 +7,12 @@ or by `by_quadrature`, and a line in the registry below.
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.logit import Logit
 from gpclass.likelihoods.probit import Probit
+from gpclass.likelihoods.threshold import NoisyThreshold
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     "probit": Probit,
     "logit": Logit,
+    "threshold": NoisyThreshold,
 }
 
 
@@ -20,7 +22,7 @@ def get_likelihood(likelihood: str | Likelihood) -> Likelihood:
     Parameters
     ----------
     likelihood : str or Likelihood
-        ``"probit"``, ``"logit"``, or an object.
+        ``"probit"``, ``"logit"``, ``"threshold"``, or an object.
 
     Returns
     -------
@@ -51,4 +53,4 @@ def get_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]()
 
 
-__all__ = ["LIKELIHOODS", "Likelihood", "Logit", "Probit", "get_likelihood"]
+__all__ = ["LIKELIHOODS", "Likelihood", "Logit", "NoisyThreshold", "Probit", "get_likelihood"]

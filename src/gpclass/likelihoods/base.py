@@ -1,7 +1,8 @@
 """What every likelihood answers about one label and its latent value, vectorised over sites."""
 
+import dataclasses
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class Likelihood(ABC):
 
     All arguments broadcast against each other; y is an array of -1.0 and +1.0, f, mean and var
     are finite, ``var >= 0``. Results have the broadcast shape, are finite for every finite input
-    (log-probabilities may reach -1e300, never -inf) and never NaN.
+    (log-probabilities may reach -1e300, never -inf) and never NaN. A subclass is a frozen dataclass
+    whose fields are its settings.
 
     Laws, each a check in `gpclass.testing.check_likelihood`:
 
@@ -70,10 +72,32 @@ class Likelihood(ABC):
     - ``expected_log_prob`` is the integral of ``log_prob``, ``d_mean = E[first]``,
       ``d_var = E[second] / 2``
     - ``predict_proba(m, v) = exp(tilted_moments(1, m, v).log_z)``
+    - ``power_moments(a, y, m, v)`` are the moments of ``p(y|f)^a N(f|m, v)``: the tilted moments
+      for a = 1, the Gaussian's own for a = 0
+    - ``log_z_gradient`` and ``expected_log_prob_gradient`` are the derivatives by ``theta``
+    - ``with_theta(theta)`` of its own theta is the same likelihood
+
+    A likelihood without hyperparameters inherits an empty ``theta`` and empty gradients. One with
+    hyperparameters answers ``theta``, ``bounds``, ``hyperparameter_names``, ``with_theta`` and the
+    two gradients itself.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    smooth : bool
+        False where p(y|f) jumps in f: the derivatives of ``log p`` are then zero almost
+        everywhere, and only integrals over f tell how the label pulls.
     """
 
     name: ClassVar[str]
-    log_concave: ClassVar[bool]
+    smooth: ClassVar[bool] = True
+
+    # A property, so that it may depend on the object; a class attribute implements it as well.
+    @property
+    @abstractmethod
+    def log_concave(self) -> bool:
+        """Whether log p(y|f) is concave in f for both labels."""
 
     @abstractmethod
     def log_prob(self, y: Array, f: Array) -> Array:
@@ -98,6 +122,112 @@ class Likelihood(ABC):
     @abstractmethod
     def predict_proba(self, mean: Array, var: Array) -> Array:
         """P(y = +1) for f ~ N(mean, var), averaged over the latent, not squashed at its mean."""
+
+    def power_moments(self, power: Array, y: Array, mean: Array, var: Array) -> TiltedMoments:
+        """Moments of ``p(y|f)^power N(f|mean, var)``, by quadrature unless there is a closed form.
+
+        Parameters
+        ----------
+        power : array_like
+            From zero to one, broadcast against the others.
+        y, mean, var : array_like
+            Labels in {-1, +1}, means and variances.
+
+        Returns
+        -------
+        TiltedMoments
+            Each field of the broadcast shape.
+
+        Raises
+        ------
+        ValueError
+            For a power out of range.
+        """
+        from gpclass.likelihoods import by_quadrature  # it imports this module
+
+        return by_quadrature.power_moments(self, power, y, mean, var)
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free hyperparameters, shape (p,)."""
+        return np.empty(0)
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of ``theta``, logarithms too, shape (p, 2)."""
+        return np.empty((0, 2))
+
+    @property
+    def hyperparameter_names(self) -> tuple[str, ...]:
+        """Names of the free hyperparameters, in the order of ``theta``."""
+        return ()
+
+    def with_theta(self, theta: Array) -> Self:
+        """Return the likelihood of other hyperparameters.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            Their logarithms.
+
+        Returns
+        -------
+        Likelihood
+            Of the same class; the object itself if nothing changes.
+
+        Raises
+        ------
+        ValueError
+            If theta has another shape.
+        """
+        self._check_theta(theta)
+        return self
+
+    def log_z_gradient(self, y: Array, mean: Array, var: Array, power: float = 1.0) -> Array:
+        """Gradient of ``log int p(y|f)^power N(f|mean, var) df`` by theta, shape (p, ...).
+
+        The mean and variance are held fixed.
+        """
+        return np.zeros((0, *np.broadcast_shapes(*(np.shape(a) for a in (y, mean, var, power)))))
+
+    def expected_log_prob_gradient(self, y: Array, mean: Array, var: Array) -> Array:
+        """Gradient of ``E[log p(y|f)]`` by theta at fixed mean and variance, shape (p, ...)."""
+        return np.zeros((0, *np.broadcast_shapes(*(np.shape(a) for a in (y, mean, var)))))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name, as scikit-learn's ``clone`` and ``get_params`` want them.
+
+        There is no ``set_params``: a likelihood is frozen, and replaced rather than changed.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored: settings are plain values.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        TypeError
+            If the class is no dataclass, so that its settings are not known.
+        """
+        maker = next(kind for kind in type(self).__mro__ if "__init__" in vars(kind))
+        if maker is object:
+            return {}
+        if "__dataclass_fields__" not in vars(maker):
+            raise TypeError(
+                f"{maker.__name__} must be a frozen dataclass: its settings are not known"
+            )
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(maker) if f.init}
+
+    def _check_theta(self, theta: Array) -> None:
+        if np.shape(theta) != self.theta.shape:
+            raise ValueError(
+                f"theta has shape {np.shape(theta)}, expected {self.theta.shape}: the free "
+                f"hyperparameters of {self!r} are {self.hyperparameter_names}"
+            )
 
 
 def linearisation(y: Array, log_z: Array, d_mean: Array, mean: Array, var: Array) -> Linearisation:

@@ -9,11 +9,11 @@ Array = NDArray[np.float64]
 
 
 class SiteFactor(ABC):
-    """What a prior N(0, K) becomes beside sites of precision ``tau = s^2``.
+    """What a prior N(0, K) becomes beside sites of precision ``tau``, which may be negative.
 
-    Everything is expressed by ``B = I + S K S`` (RW06 eq. 3.26), whose eigenvalues are at least 1,
-    and never by an inverse of K. ``R = S B^-1 S = (K + T^-1)^-1`` and
-    ``Sigma = (K^-1 + T)^-1 = K - K R K``.
+    Everything is expressed by ``M = J + S K S`` with ``S = |T|^1/2`` and J the signs of T, which
+    is RW06's ``B = I + S K S`` (eq. 3.26) where none is negative, and never by an inverse of K.
+    ``R = S M^-1 S = (K + T^-1)^-1`` and ``Sigma = (K^-1 + T)^-1 = K - K R K``.
     """
 
     @property
@@ -24,7 +24,7 @@ class SiteFactor(ABC):
     @property
     @abstractmethod
     def log_det(self) -> float:
-        """``log |B|``."""
+        """``log |I + T K|``."""
 
     @abstractmethod
     def shrink(self, r: Array) -> Array:
@@ -35,11 +35,32 @@ class SiteFactor(ABC):
         """Diagonal of Sigma, shape (n,)."""
 
     @abstractmethod
-    def pullback(self, a: Array, mean_adjoint: Array | None) -> object:
-        """Cotangent of the evidence by the prior's covariance.
+    def multiply(self, v: Array) -> Array:
+        """``Sigma v``, shape (n,)."""
 
-        ``(a a^T - R) / 2 + sym(u a^T)``, where ``u = (I + T K)^-1 g`` and g is
-        ``mean_adjoint`` (None: zero) times the marginal variances.
+    @abstractmethod
+    def covariance(self) -> Array:
+        """Lower triangle of Sigma, shape (n, n)."""
+
+    @abstractmethod
+    def weighted_covariance(self) -> Array:
+        """Lower triangle of Sigma, shape (n, n), right where it is weighted by site precisions.
+
+        That is, as ``S Sigma S`` is right. Cheaper than `covariance` after the variances.
+        """
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give up the memory of what can be computed again."""
+
+    @abstractmethod
+    def pullback(
+        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
+    ) -> object:
+        """Cotangent by the prior's covariance of an evidence with these adjoints.
+
+        ``(a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T``, where ``P = (I + T K)^-1`` and g and
+        h (None: zero) are the derivatives of the evidence by the marginal means and variances.
         """
 
     @abstractmethod
@@ -48,13 +69,17 @@ class SiteFactor(ABC):
 
 
 class Prior(ABC):
-    """A zero-mean Gaussian prior over the n latent values at the training inputs.
+    """A Gaussian prior over the n latent values at the training inputs.
+
+    What follows is about ``f - mean``, which is zero-mean.
 
     Laws, each a check in `gpclass.testing.check_prior`: ``multiply`` is linear and symmetric,
-    ``diagonal`` is that of ``multiply``, and for a factor of any ``tau >= 0``:
+    ``diagonal`` is that of ``multiply``, and for a factor of any ``tau`` of a proper posterior:
     ``shrink(r + tau * multiply(r)) = r``; ``marginal_variances`` is the diagonal of
     ``v -> multiply(shrink(v))``; ``log_det`` is that of ``I + T K``.
     """
+
+    mean: Array | None
 
     @property
     @abstractmethod
@@ -72,4 +97,10 @@ class Prior(ABC):
 
     @abstractmethod
     def factor(self, tau: Array) -> SiteFactor:
-        """Factorise ``B = I + S K S`` for site precisions ``tau >= 0`` of shape (n,)."""
+        """Factorise ``J + S K S`` for site precisions ``tau`` of shape (n,).
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where the posterior beside these sites is not proper.
+        """

@@ -22,63 +22,73 @@ INDEFINITE: Final = 1e-9
 @final
 @dataclass(frozen=True)
 class DenseFactor(SiteFactor):
-    """Cholesky factor of ``B = I + S K S`` for a dense K.
+    """Factor of ``M = J + S K S`` for a dense K, where ``S = |T|^1/2`` and J has the signs of T.
+
+    Without negative precisions M is ``B = I + S K S``. In general ``R = S M^-1 S``,
+    ``S Sigma S = J - J M^-1 J`` and ``|I + T K| = |det M|``. The posterior is proper, that is
+    ``K^-1 + T`` positive definite, if and only if M is quasi-definite with the signs J.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
         Prior covariance.
-    s : ndarray of shape (n,)
-        Square roots of the site precisions.
-    L : ndarray of shape (n, n)
-        Lower Cholesky factor of B; the strict upper triangle is undefined.
+    precision : ndarray of shape (n,)
+        Site precisions.
+    scaled : Definite or QuasiDefinite
+        Factor of M.
     """
 
     K: Array
-    s: Array
-    L: Array
+    precision: Array
+    scaled: linalg.Definite | linalg.QuasiDefinite
 
     @property
     def tau(self) -> Array:
         """Site precisions, shape (n,)."""
-        return self.s**2
+        return self.precision
+
+    @cached_property
+    def _s(self) -> Array:
+        return np.sqrt(np.abs(self.precision))
 
     @property
     def log_det(self) -> float:
-        """``log |B|``."""
-        return linalg.log_det_factored(self.L)
+        """``log |I + T K|``."""
+        return self.scaled.log_det
 
     def shrink(self, r: Array) -> Array:
-        """``(I + T K)^-1 r`` (RW06 Algorithm 3.1, lines 5 to 7)."""
-        return r - self.s * linalg.solve_factored(
-            self.L, self.s * linalg.symmetric_product(self.K, r)
-        )
+        """``(I + T K)^-1 r = r - R K r`` (RW06 Algorithm 3.1, lines 5 to 7)."""
+        s = self._s
+        return r - s * self.scaled.solve(s * linalg.symmetric_product(self.K, r))
 
     def marginal_variances(self) -> Array:
         """Diagonal of ``Sigma = K - K R K``, shape (n,)."""
-        return self._variances(self._inverse)
+        return self._variances
 
     @cached_property
     def _inverse(self) -> Array:
-        """Lower triangle of ``B^-1``, kept: who asks for variances wants the pullback next."""
-        return linalg.invert_factored_in_place(self.L.copy())
+        """Lower triangle of ``M^-1``, kept until `pullback` takes its memory."""
+        return self.scaled.inverse()
 
-    def _variances(self, B_inv: Array) -> Array:
-        # From Sigma S = K S B^-1: Sigma_ii = (1/s_i) sum_j K_ij s_j (B^-1)_ji. Every term carries
-        # a factor s_i, so this keeps its digits where (1 - (B^-1)_ii) / tau_i loses them (small
-        # tau) and where K_ii - k' R k does (large K). One pass over the lower triangles.
-        n, s = len(self.s), self.s
+    @cached_property
+    def _variances(self) -> Array:
+        # From Sigma = S^-1 J M^-1 S K: Sigma_ii = (J_i / s_i) sum_j (M^-1)_ij s_j K_ji. Every
+        # term carries a factor s_i, so this keeps its digits where (J_i - (M^-1)_ii) / |tau_i|
+        # loses them (small tau) and where K_ii - k' R k does (large K). One pass over the lower
+        # triangles.
+        M_inv = self._inverse
+        n, s = len(self._s), self._s
         total = np.zeros(n)
         for start in range(0, n, linalg.BLOCK):
             stop = min(start + linalg.BLOCK, n)
-            product = self.K[start:stop, :stop] * B_inv[start:stop, :stop]
+            product = self.K[start:stop, :stop] * M_inv[start:stop, :stop]
             product[:, start:] = np.tril(product[:, start:])
             total[start:stop] += np.einsum("ij,j->i", product, s[:stop])
             product[:, start:] = np.tril(product[:, start:], -1)
             total[:stop] += np.einsum("ij,i->j", product, s[start:stop])
         variances = np.empty(n)
         usable = s > TINY_SCALE
-        variances[usable] = total[usable] / s[usable]
+        variances[usable] = np.sign(self.precision[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
         for chunk in np.array_split(rest, max(1, len(rest) // 512)):
             if len(chunk):
@@ -87,26 +97,67 @@ class DenseFactor(SiteFactor):
                 )
         return np.maximum(variances, 0.0)
 
-    def pullback(self, a: Array, mean_adjoint: Array | None) -> Array:
+    def multiply(self, v: Array) -> Array:
+        """``Sigma v``, shape (n,)."""
+        return linalg.symmetric_product(self.K, self.shrink(v))
+
+    def covariance(self) -> Array:
+        """Lower triangle of ``Sigma = K - K R K``, shape (n, n)."""
+        Sigma, V = self.K.copy(), self.K * self._s[:, None]
+        self.scaled.subtract_quadratic(Sigma, V)
+        return Sigma
+
+    def weighted_covariance(self) -> Array:
+        """Lower triangle of Sigma, shape (n, n), right where it is weighted by site precisions.
+
+        From ``S Sigma S = J - J M^-1 J``, whose rounding is harmless where the entries are
+        weighted by the precisions again, as they are in derivatives of sites.
+        """
+        s = self._s
+        usable = s > TINY_SCALE
+        inverse_scale = np.zeros(len(s))
+        inverse_scale[usable] = 1.0 / (s[usable] * np.sign(self.precision[usable]))
+        Sigma = linalg.scale_rows_and_columns(self._inverse, inverse_scale)
+        np.negative(Sigma, out=Sigma)
+        Sigma.flat[:: len(s) + 1] = np.where(usable, self._variances, 0.0)
+        return Sigma
+
+    def release(self) -> None:
+        """Give up the memory of what can be computed again."""
+        self.__dict__.pop("_inverse", None)
+
+    def pullback(
+        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
+    ) -> Array:
         """``d log Z / dK``, ndarray of shape (n, n), symmetric."""
-        if "_inverse" in self.__dict__:
-            G = self._inverse.copy()
-        else:
-            G = linalg.invert_factored_in_place(self.L.copy())
         c = 0.5 * a
         if mean_adjoint is not None:
-            c += self.shrink(mean_adjoint * self._variances(G))
-        linalg.scale_rows_and_columns(G, np.sqrt(0.5) * self.s, out=G)
-        np.negative(G, out=G)
+            c += self.shrink(mean_adjoint)
+        s = self._s
+        # who asked for variances left the inverse here; one n x n array less at the peak
+        G = self.__dict__.pop("_inverse", None)
+        G = self.scaled.inverse() if G is None else G
+        if variance_adjoint is None:
+            linalg.scale_rows_and_columns(G, np.sqrt(0.5) * s, out=G)
+            np.negative(G, out=G)
+        else:
+            # P = (I + T K)^-1 = S M^-1 J S^-1, so P diag(v) P^T = S M^-1 diag(v / |tau|) M^-1 S
+            linalg.mirror_lower(G)
+            rows = np.where(s > TINY_SCALE, variance_adjoint, 0.0)
+            rows = rows / np.where(s > TINY_SCALE, self._s, 1.0) ** 2
+            Y = G * np.sqrt(np.abs(rows))[:, None]
+            G *= -0.5
+            linalg.add_row_products(G, Y[rows > 0], 1.0)
+            linalg.add_row_products(G, Y[rows < 0], -1.0)
+            linalg.scale_rows_and_columns(G, s, out=G)
         linalg.add_symmetric_outer(G, c, a, 0.5)
         linalg.mirror_lower(G)
         return G
 
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (n, m), which is overwritten."""
-        K_cross *= self.s[:, None]
-        linalg.solve_lower_columns_in_place(self.L, K_cross)
-        return np.asarray(np.einsum("ij,ij->j", K_cross, K_cross))
+        K_cross *= self._s[:, None]
+        return self.scaled.quadratic_in_place(K_cross)
 
 
 @final
@@ -120,6 +171,8 @@ class DensePrior(Prior):
         Symmetric positive semi-definite covariance of the latent values.
     description : str, default="K"
         What K came from, for error messages: the kernel as the user wrote it.
+    mean : ndarray of shape (n,), default=None
+        Prior mean; None: zero. Sites, posteriors and ``multiply`` are about f minus this mean.
 
     Examples
     --------
@@ -131,6 +184,7 @@ class DensePrior(Prior):
 
     K: Array
     description: str = field(default="K", compare=False)
+    mean: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is not a square matrix of float64, or not finite."""
@@ -142,6 +196,10 @@ class DensePrior(Prior):
                 "its hyperparameters or the units of the columns are out of range"
             )
 
+        if self.mean is not None and np.shape(self.mean) != (len(self.K),):
+            raise ValueError(
+                f"mean must be a vector of length {len(self.K)}, got shape {np.shape(self.mean)}"
+            )
         if (self.K.diagonal() < 0).any():
             raise self._indefinite(f"a variance of {self.K.diagonal().min():.3g} on its diagonal")
 
@@ -184,17 +242,22 @@ class DensePrior(Prior):
         return linalg.symmetric_product(self.K, v)
 
     def factor(self, tau: Array) -> DenseFactor:
-        """Factorise ``B = I + S K S``.
+        """Factorise ``J + S K S``.
 
         Raises
         ------
         NotPositiveDefiniteError
-            Where B is not positive definite, which a positive semi-definite K cannot cause.
+            Where ``K^-1 + T`` is not positive definite: for precisions that are not negative, a
+            positive semi-definite K cannot cause it.
         """
-        s = np.sqrt(tau)
-        B = linalg.scale_rows_and_columns(self.K, s)
-        B.flat[:: self.n + 1] += 1.0
+        s = np.sqrt(np.abs(tau))
+        M = linalg.scale_rows_and_columns(self.K, s)
+        negative = tau < 0
+        M.flat[:: self.n + 1] += np.where(negative, -1.0, 1.0)
+        if negative.any():
+            what = "the posterior precision beside negative site precisions"
+            return DenseFactor(self.K, tau, linalg.QuasiDefinite.of(M, ~negative, what))
         try:
-            return DenseFactor(self.K, s, linalg.cholesky(B, "I + S K S"))
+            return DenseFactor(self.K, tau, linalg.Definite.of(M, "I + S K S"))
         except NotPositiveDefiniteError as error:
             raise self._indefinite(error) from error

@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from gpclass.likelihoods import Likelihood
 
@@ -14,6 +15,9 @@ _MEANS = np.array([-6.0, -1.7, -0.2, 0.0, 0.9, 2.5, 7.0])
 _VARS = np.array([0.04, 0.5, 3.0, 40.0, 900.0])
 _EXTREME_MEANS = np.array([-1e150, -1e8, -300.0, 0.0, 1e-300, 300.0, 1e8, 1e150])
 _EXTREME_VARS = np.array([0.0, 1e-300, 1e-12, 1.0, 6000.0, 1e12, 1e300])
+
+# None, part and all of a label.
+_POWERS = (0.0, 0.3, 1.0)
 
 # A fifth-order central difference with this step has errors of truncation and of rounding near
 # 1e-10 for the first derivative of a function of unit scale.
@@ -34,6 +38,11 @@ def check_likelihood(likelihood: Likelihood) -> None:
     - *linearise*: ``A = Cov[f, E[y|f]] / v``, ``b = E[y] - A m``, ``Omega = 1 - E[y]^2 - A^2 v``
     - *expected_log_prob*: the integral of ``log_prob``, and its derivatives by m and v
     - *predict_proba*: ``exp(log_z)`` of the label +1
+    - *power_moments*: the integrals that they stand for, at powers 0, 0.3 and 1
+    - *theta*: shapes of ``theta``, ``bounds`` and names; ``with_theta(theta)`` is the same
+      likelihood, and another theta is taken on
+    - *log_z_gradient*, *expected_log_prob_gradient*: central differences by theta
+    - *clone*: scikit-learn's clone is the same likelihood
     - *finite*: everything, for means to 1e150 and variances from 0 to 1e300, with
       ``variance >= 0``, ``Omega > 0`` and probabilities in [0, 1]
     - *shapes*: arguments broadcast against each other
@@ -41,7 +50,9 @@ def check_likelihood(likelihood: Likelihood) -> None:
     Parameters
     ----------
     likelihood : Likelihood
-        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0.
+        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0, and with
+        p(y|f) above exp(-700) for all f within 100, so that every expectation is finite. Free
+        hyperparameters must stay valid when changed by 0.4 per cent.
 
     Raises
     ------
@@ -59,6 +70,8 @@ def check_likelihood(likelihood: Likelihood) -> None:
     for label in (1.0, -1.0):
         for var in _VARS:
             _check_integrals(likelihood, label, np.full_like(_MEANS, var))
+            _check_gradients(likelihood, label, np.full_like(_MEANS, var))
+    _check_hyperparameters(likelihood)
     _check_extremes(likelihood)
     _check_shapes(likelihood)
 
@@ -190,6 +203,93 @@ def _check_integrals(likelihood: Likelihood, label: float, v: Array) -> None:
     plus = z if label > 0 else other
     _require_close("predict_proba = exp(log_z) of +1", proba, plus, 1e-10 * plus, at)
 
+    for power in _POWERS:
+        _check_power(likelihood, power, y, m, v, (x, weights, log_p))
+
+
+def _check_power(
+    likelihood: Likelihood,
+    power: float,
+    y: Array,
+    m: Array,
+    v: Array,
+    rule: tuple[Array, Array, Array],
+) -> None:
+    x, weights, log_p = rule
+    sd = np.sqrt(v)
+    at = f"power={power}, y={y[0]:+.0f}, mean={m}, var={v[0]}"
+    mass = weights * np.exp(power * log_p)
+    z = mass.sum(axis=0)
+    x_mean = (mass * x).sum(axis=0) / z
+    x_var = (mass * np.square(x - x_mean)).sum(axis=0) / z
+    found = likelihood.power_moments(np.array(power), y, m, v)
+    name = "power_moments"
+    _require_close(f"{name}: log_z = log int p^a N", found.log_z, np.log(z), 1e-10, at)
+    _require_close(f"{name}: mean", found.mean, m + sd * x_mean, 1e-9 * sd, at)
+    _require_close(f"{name}: variance", found.variance, v * x_var, 1e-9 * v, at)
+    _require_close(f"{name}: d_mean", found.d_mean, x_mean / sd, 1e-9 / sd, at)
+    _require_close(f"{name}: d2_mean", found.d2_mean, (x_var - 1.0) / v, 1e-9 / v, at)
+
+
+def _check_hyperparameters(likelihood: Likelihood) -> None:
+    theta, p = likelihood.theta, len(likelihood.hyperparameter_names)
+    if np.shape(theta) != (p,) or np.shape(likelihood.bounds) != (p, 2):
+        raise AssertionError(
+            f"theta: {p} names {likelihood.hyperparameter_names}, but shapes {np.shape(theta)} of "
+            f"theta and {np.shape(likelihood.bounds)} of bounds"
+        )
+    if not np.all(likelihood.bounds[:, 0] <= likelihood.bounds[:, 1]):
+        raise AssertionError(f"theta: bounds {likelihood.bounds} are not in ascending order")
+    same = likelihood.with_theta(theta)
+    if same != likelihood:
+        raise AssertionError(f"theta: with_theta(theta) of {likelihood!r} is {same!r}")
+    for j in range(p):
+        moved = _shifted(theta, j, _STEP)
+        found = likelihood.with_theta(moved).theta
+        _require_close("theta: with_theta(t).theta = t", found, moved, 1e-12, f"t={moved}")
+    copy = clone(likelihood)
+    if copy != likelihood:
+        raise AssertionError(f"clone: that of {likelihood!r} is {copy!r}")
+
+
+def _shifted(theta: Array, j: int, step: float) -> Array:
+    moved = np.array(theta, dtype=float)
+    moved[j] += step
+    return moved
+
+
+def _check_gradients(likelihood: Likelihood, label: float, v: Array) -> None:
+    m, y, theta = _MEANS, np.full_like(_MEANS, label), likelihood.theta
+    p = len(theta)
+    at = f"y={label:+.0f}, mean={m}, var={v[0]}"
+    gradients = {
+        "log_z_gradient": likelihood.log_z_gradient(y, m, v),
+        "expected_log_prob_gradient": likelihood.expected_log_prob_gradient(y, m, v),
+    } | {
+        f"log_z_gradient, power {power}": likelihood.log_z_gradient(y, m, v, power)
+        for power in _POWERS
+    }
+    for law, gradient in gradients.items():
+        if np.shape(gradient) != (p, len(m)):
+            raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {(p, len(m))}")
+
+    def values(nearby: Likelihood) -> list[Array]:
+        return [
+            nearby.tilted_moments(y, m, v).log_z,
+            nearby.expected_log_prob(y, m, v).value,
+            *(nearby.power_moments(np.array(power), y, m, v).log_z for power in _POWERS),
+        ]
+
+    for j, name in enumerate(likelihood.hyperparameter_names):
+        steps = [_shifted(theta, j, k * _STEP) for k in (-2, -1, 1, 2)]
+        around = [values(likelihood.with_theta(step)) for step in steps]
+        for (law, gradient), nearby in zip(
+            gradients.items(), zip(*around, strict=True), strict=True
+        ):
+            expected = _difference(list(nearby), _STEP)
+            tolerance = 1e-8 * np.abs(expected) + 1e-10 + 1e-13 * np.abs(nearby[0]) / _STEP
+            _require_close(f"{law}: derivative by log {name}", gradient[j], expected, tolerance, at)
+
 
 def _check_extremes(likelihood: Likelihood) -> None:
     y, m, v = (
@@ -202,16 +302,22 @@ def _check_extremes(likelihood: Likelihood) -> None:
         ("log_prob", {"value": likelihood.log_prob(y, m)}),
         ("derivatives", likelihood.derivatives(y, m)._asdict()),
         ("tilted_moments", tilted._asdict()),
+        ("power_moments", likelihood.power_moments(np.array(0.3), y, m, v)._asdict()),
         ("linearise", fit._asdict()),
         ("expected_log_prob", likelihood.expected_log_prob(y, m, v)._asdict()),
         ("predict_proba", {"value": proba}),
+        ("log_z_gradient", {"value": likelihood.log_z_gradient(y, m, v)}),
+        (
+            "expected_log_prob_gradient",
+            {"value": likelihood.expected_log_prob_gradient(y, m, v)},
+        ),
     ):
         for field, values in fields.items():
-            bad = ~np.isfinite(values)
+            bad = (~np.isfinite(values)).reshape(-1, y.size).any(axis=0)
             if bad.any():
                 i = int(np.argmax(bad))
                 raise AssertionError(
-                    f"finite: {owner} {field} is {values[i]} at y={y[i]:+.0f}, "
+                    f"finite: {owner} {field} is {values[..., i]} at y={y[i]:+.0f}, "
                     f"mean={m[i]:g}, var={v[i]:g}"
                 )
     for law, holds in (
@@ -226,6 +332,7 @@ def _check_extremes(likelihood: Likelihood) -> None:
 
 def _check_shapes(likelihood: Likelihood) -> None:
     y, m, v = np.array([[1.0], [-1.0]]), np.array([0.3, -2.0, 5.0]), np.array(1.5)
+    p = len(likelihood.theta)
     for owner, values, shape in (
         ("log_prob", likelihood.log_prob(y, m), (2, 3)),
         ("derivatives", likelihood.derivatives(y, m).third, (2, 3)),
@@ -233,6 +340,13 @@ def _check_shapes(likelihood: Likelihood) -> None:
         ("linearise", likelihood.linearise(m, v).Omega, (3,)),
         ("expected_log_prob", likelihood.expected_log_prob(y, m, v).d_var, (2, 3)),
         ("predict_proba", likelihood.predict_proba(m, v), (3,)),
+        ("power_moments", likelihood.power_moments(np.array(0.3), y, m, v).mean, (2, 3)),
+        ("log_z_gradient", likelihood.log_z_gradient(y, m, v), (p, 2, 3)),
+        (
+            "expected_log_prob_gradient",
+            likelihood.expected_log_prob_gradient(y, m, v),
+            (p, 2, 3),
+        ),
     ):
         if np.shape(values) != shape:
             raise AssertionError(f"shapes: {owner} has {np.shape(values)}, expected {shape}")

@@ -1,0 +1,211 @@
+"""EP by a double loop that converges wherever there is a fixed point."""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import Outcome, SitePosterior
+from gpclass.inference.cavities import Cavities, Copies
+from gpclass.inference.response import newton_steps
+from gpclass.inference.rule import End, SiteRule, rounding_of_sites
+from gpclass.likelihoods.base import TiltedMoments
+from gpclass.priors import Prior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+# Steps of one inner minimisation, and trials of one line search.
+INNER_STEPS: Final = 10
+TRIALS: Final = 30
+# Fraction to which an inner minimisation brings its gradient down before the outer step.
+INNER_GOAL: Final = 0.2
+# Part of the slope that may be left at the end of a line search.
+CURVATURE: Final = 0.5
+# Residual below which Newton's method is tried.
+NEWTON_FROM: Final = 0.1
+# A marginal variance of the outer loop beyond this many prior variances has run away.
+RUN_AWAY: Final = 1e6
+
+
+class EPSiteRule(SiteRule, Protocol):
+    """A rule whose sites match tilted moments of copies."""
+
+    @property
+    def copies(self) -> Copies:
+        """Likelihood terms."""
+
+
+class _Marginals(NamedTuple):
+    """Natural parameters of the outer loop's marginals."""
+
+    h: Array
+    p: Array
+
+
+class _Inner(NamedTuple):
+    """A point of the inner minimisation."""
+
+    posterior: SitePosterior
+    moments: TiltedMoments
+    direction: Sites
+    residual: float
+
+    def slope(self, direction: Sites) -> float:
+        """Derivative of the inner objective along a change of sites."""
+        m, variance = self.posterior.mean, self.posterior.factor.marginal_variances()
+        d_mean = m - self.moments.mean
+        d_variance = variance - self.moments.variance
+        d_square = -0.5 * (d_variance + d_mean * (m + self.moments.mean))
+        return float(d_mean @ direction.nu + d_square @ direction.tau)
+
+
+@final
+@dataclass(frozen=True)
+class DoubleLoop:
+    """Maximise over marginals eta what is minimal over sites s.
+
+    With marginals and sites as independent variables the EP energy is
+    ``E(s, eta) = Phi(s) + sum_i count_i (G(eta_i - s_i) - A(eta_i))``, where Phi is the log
+    partition function of the posterior, G that of the tilted densities, A that of the marginals
+    (`gpclass.inference.energy`). All three are convex, so E is convex in s: an inner minimisation
+    can always be done, here along the direction in which EP would move, with a line search on the
+    slope. Its value is a difference of convex functions of eta, and eta renewed from the moments
+    found by the inner loop raises it. A stationary point is a fixed point of EP. Nothing in this
+    asks for a log-concave likelihood or for positive site precisions, only for proper cavities,
+    which bound the domain of G.
+
+    Near a fixed point Newton's method ends the iteration, if it converges.
+
+    Parameters
+    ----------
+    rule : EPSiteRule
+    tol : float
+        `Sweep.residual` at which the sites count as matched.
+    max_iter : int
+        Outer steps.
+
+    References
+    ----------
+    Heskes & Zoeter (2002); Opper & Winther (2005), section 5.
+    """
+
+    rule: EPSiteRule
+    tol: float
+    max_iter: int
+
+    def run(self, sites: Sites) -> End:
+        """Iterate from sites."""
+        rule = self.rule
+        prior: Prior = rule.prior
+        sweep = rule.sweep(SitePosterior.from_sites(prior, sites))
+        made = 1
+        if not np.isfinite(sweep.residual):
+            nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
+            sweep = rule.sweep(SitePosterior.from_sites(prior, nothing))
+            made = 2
+        rounding = rounding_of_sites(prior)
+        outcome, n_iter, tried = Outcome.MAX_ITER, 0, np.inf
+        eta = _natural(sweep.posterior)
+        for n_iter in range(1, self.max_iter + 1):
+            if sweep.residual <= self.tol:
+                return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
+            if sweep.residual < NEWTON_FROM and sweep.residual < 0.1 * tried:
+                tried = sweep.residual
+                sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
+                made += steps
+                if sweep.residual <= self.tol:
+                    return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
+                eta = _natural(sweep.posterior)
+            found, steps = self._minimise(eta, sweep.posterior)
+            made += steps
+            if found is None:
+                outcome = Outcome.NO_FIXED_POINT
+                break
+            eta = _natural(found.posterior)
+            if (RUN_AWAY * eta.p * prior.diagonal < 1.0).any():
+                outcome = Outcome.NO_FIXED_POINT
+                break
+            following = rule.sweep(found.posterior)
+            if not np.isfinite(following.residual):
+                outcome = Outcome.NO_FIXED_POINT
+                break
+            sweep = following
+        if sweep.residual <= rounding:
+            outcome = Outcome.ROUNDING
+        return End(sweep, outcome, n_iter, made)
+
+    def _minimise(self, eta: _Marginals, posterior: SitePosterior) -> tuple[_Inner | None, int]:
+        """Minimise over sites for marginals that stay; None where no step can be made."""
+        at = self._at(eta, posterior)
+        if at is None:
+            return None, 0
+        made, goal = 0, INNER_GOAL * at.residual
+        for _ in range(INNER_STEPS):
+            if at.residual <= goal or at.residual <= 0.1 * self.tol:
+                break
+            following, steps = self._line_search(eta, at)
+            made += steps
+            if following is None:
+                # rounding hides what is left, or there was nothing to do
+                return (at if made > steps else None), made
+            at = following
+        return at, made
+
+    def _line_search(self, eta: _Marginals, at: _Inner) -> tuple[_Inner | None, int]:
+        """Step along the direction to where the slope has fallen by half, by bisection."""
+        begin = at.slope(at.direction)
+        if not begin < 0.0:
+            return None, 0
+        low, high, step, best = 0.0, np.inf, 0.5, None
+        sites = at.posterior.sites
+        for trial in range(1, TRIALS + 1):
+            moved = Sites(sites.nu + step * at.direction.nu, sites.tau + step * at.direction.tau)
+            found = self._try(eta, moved)
+            slope = np.inf if found is None else found.slope(at.direction)
+            if found is not None and abs(slope) <= CURVATURE * abs(begin):
+                return found, trial
+            if slope > 0.0:
+                high = step
+            else:
+                low, best = step, found
+            step = 0.5 * (low + high) if np.isfinite(high) else 2.0 * step
+        return best, TRIALS
+
+    def _try(self, eta: _Marginals, sites: Sites) -> _Inner | None:
+        try:
+            return self._at(eta, SitePosterior.from_sites(self.rule.prior, sites))
+        except NotPositiveDefiniteError:
+            return None
+
+    def _at(self, eta: _Marginals, posterior: SitePosterior) -> _Inner | None:
+        """Evaluate the slopes; None outside the domain."""
+        copies = self.rule.copies
+        count = copies.count
+        sites = posterior.sites
+        p = eta.p - sites.tau / count
+        if not (p > 0.0).all():
+            return None
+        cavities = Cavities((eta.h - sites.nu / count) / p, 1.0 / p)
+        if not cavities.proper:
+            return None
+        moments = copies.moments(*cavities)
+        m, variance = posterior.mean, posterior.factor.marginal_variances()
+        if not ((variance > 0.0).all() and (moments.variance > 0.0).all()):
+            return None
+        # EP's own move, from the natural parameters of the marginals to those of the tilted
+        d_tau = 1.0 / moments.variance - 1.0 / variance
+        d_nu = moments.mean / moments.variance - m / variance
+        reach = np.maximum(1.0, variance)
+        residual = max(
+            float((reach * np.abs(d_tau)).max(initial=0.0)),
+            float((np.sqrt(reach) * np.abs(d_nu)).max(initial=0.0)),
+        )
+        return _Inner(posterior, moments, Sites(count * d_nu, count * d_tau), residual)
+
+
+def _natural(posterior: SitePosterior) -> _Marginals:
+    variance = posterior.factor.marginal_variances()
+    return _Marginals(posterior.mean / variance, 1.0 / variance)

@@ -1,0 +1,100 @@
+"""The EP energy: an evidence for any Gaussian sites, and its derivatives."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import SitePosterior
+from gpclass.inference.cavities import Cavities, Copies
+from gpclass.likelihoods.base import TiltedMoments
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Energy:
+    """``log Z_EP`` of a posterior's sites (RW06 eq. 3.65), whatever method found them.
+
+    With ``Phi = log int p(f) prod site df = -log |I + T K| / 2 + nu^T m / 2``, the log partition
+    function A of a Gaussian by its natural parameters, marginals eta, cavities
+    ``lambda = eta - s`` (s a copy's site) and
+    ``G(lambda) = log int p(y|f) exp(lambda . (f, -f^2/2)) df``, it is ``Phi + sum_i count_i (G(lambda_i) - A(eta_i))``. Marginals have moments
+    ``mu = A'(eta)``, tilted densities ``mu^ = G'(lambda)``, and ``dPhi = sum_i mu_i . dS_i`` for
+    the rows' sites S = count s, so all derivatives vanish with ``mu^ - mu``:
+    ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i``.
+
+    Parameters
+    ----------
+    copies : Copies
+    posterior : SitePosterior
+    cavities : Cavities
+    moments : TiltedMoments
+
+    References
+    ----------
+    RW06 eq. 3.65; GTS19 eq. 18 is this at the sites of posterior linearisation: its
+    ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times a scaled cavity.
+    """
+
+    copies: Copies
+    posterior: SitePosterior
+    cavities: Cavities
+    moments: TiltedMoments
+
+    @classmethod
+    def of(cls, copies: Copies, posterior: SitePosterior) -> "Energy":
+        """Evaluate the tilted moments under a posterior's cavities.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where a cavity is not proper, which takes negative site precisions.
+        """
+        cavities = Cavities.of(posterior, copies.count)
+        if not cavities.proper:
+            raise NotPositiveDefiniteError(
+                f"{int((~(cavities.v > 0)).sum())} cavities have no positive variance: these sites "
+                "have no EP energy"
+            )
+        return cls(copies, posterior, cavities, copies.moments(cavities.x, cavities.v))
+
+    @property
+    def value(self) -> float:
+        """The energy, in nats."""
+        posterior, (x, v) = self.posterior, self.cavities
+        count = self.copies.count
+        tau, nu = posterior.sites.tau / count, posterior.sites.nu / count
+        # log of the integral of the site under the cavity
+        scale = 1.0 + tau * v
+        overlap = -0.5 * np.log(scale) + 0.5 * (v * nu**2 + 2 * x * nu - tau * x**2) / scale
+        return (
+            -0.5 * posterior.factor.log_det
+            + 0.5 * float(posterior.sites.nu @ posterior.mean)
+            + float(count @ (self.moments.log_z - overlap))
+        )
+
+    def excess(self) -> tuple[Array, Array]:
+        """``mu^ - mu`` of a copy of each row: of f, and of ``-f^2 / 2``; shape (n,) each."""
+        m, variance = self.posterior.mean, self.posterior.factor.marginal_variances()
+        d_mean = self.moments.mean - m
+        d_var = self.moments.variance - variance
+        return d_mean, -0.5 * (d_var + d_mean * (self.moments.mean + m))
+
+    def marginal_adjoints(self) -> "Adjoints":
+        """Derivatives by marginal means and variances at fixed sites: through eta."""
+        m, variance = self.posterior.mean, self.posterior.factor.marginal_variances()
+        first, second = self.excess()
+        count = self.copies.count
+        # eta = (m / variance, 1 / variance)
+        return Adjoints(count * first / variance, -count * (first * m + second) / variance**2)
+
+
+class Adjoints(NamedTuple):
+    """Derivatives of a scalar by the marginals' means and variances, shape (n,) each."""
+
+    mean: Array
+    variance: Array

@@ -1,0 +1,122 @@
+"""The fixed point that EP, PL and variational inference share, in the variances of the rows.
+
+A parallel sweep computes all marginals from one factor, and then all sites. Most sweeps serve the
+means, which need no new factor. Here, between two factorisations, the variances that the sites
+depend on stay as they are and the means are solved for to the end, by the Newton iteration that
+Laplace's method uses too. What is left is a fixed point in the variances, and it contracts fast.
+"""
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import Outcome, SitePosterior
+from gpclass.inference.newton import EPS, NewtonSearch
+from gpclass.inference.response import newton_steps
+from gpclass.inference.rule import End, SiteRule, Sweep, rounding_of_sites
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+NEWTON_STEPS: Final = 60
+# Factorisations without progress after which rounding is taken for the reason, where it can be.
+PATIENCE: Final = 6
+# Least fraction of a step, in the logarithms of the variances.
+SMALLEST_STEP: Final = 1.0 / 16.0
+# Newton's method takes over below this residual where a renewal leaves more than that part of it.
+NEWTON_FROM: Final = 0.03
+SLOW: Final = 0.2
+
+
+@final
+@dataclass(frozen=True)
+class VarianceIteration:
+    """Renewal of the variances until the sites match.
+
+    Parameters
+    ----------
+    rule : SiteRule
+    tol : float
+        `Sweep.residual` at which the sites count as matched.
+    max_iter : int
+        Renewals.
+    """
+
+    rule: SiteRule
+    tol: float
+    max_iter: int
+
+    def run(self, sites: Sites) -> End:
+        """Iterate from sites."""
+        rule = self.rule
+        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        n_factorisations, n_iter, outcome = 1, 0, Outcome.MAX_ITER
+        best, v, damping, since_best = sweep, sweep.v, 1.0, 0
+        last = tried = np.inf
+        rounding = rounding_of_sites(rule.prior)
+        while True:
+            n_iter += 1
+            # Below tol one more factorisation is worth its price while it still gains a digit.
+            stuck = sweep.residual > 0.1 * last
+            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
+                return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
+            if since_best > PATIENCE and best.residual <= rounding:
+                outcome = Outcome.ROUNDING
+                break
+            if n_iter == self.max_iter:
+                break
+            if SLOW * last < sweep.residual < min(NEWTON_FROM, 0.1 * tried):
+                tried = sweep.residual
+                sweep, made = newton_steps(rule, sweep, 0.1 * self.tol)
+                n_factorisations += made
+                if sweep.residual < tried:
+                    best, last, v = sweep, tried, sweep.v
+                    if sweep.residual <= self.tol:
+                        continue
+            if sweep.residual > last:
+                damping = max(0.5 * damping, SMALLEST_STEP)
+            elif sweep.residual < 0.9 * last:
+                damping = min(2.0 * damping, 1.0)
+            sweep.posterior.factor.release()
+            try:
+                v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+                posterior, made = self._solve_means(v, sweep)
+                n_factorisations += made
+                following = rule.sweep(posterior)
+            except NotPositiveDefiniteError:
+                # overflow, or sites of negative precision: the prior itself was factorised before
+                outcome = Outcome.STALLED
+                break
+            noise = 1e3 * EPS * max(1.0, abs(sweep.merit))
+            if not np.isfinite(following.residual) or following.merit < sweep.merit - noise:
+                outcome = Outcome.STALLED
+                break
+            last, sweep = sweep.residual, following
+            since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
+            if sweep.residual < best.residual:
+                best = sweep
+            elif best.posterior.factor is not sweep.posterior.factor:
+                best.posterior.factor.release()
+        if best.residual <= self.tol:
+            outcome = Outcome.CONVERGED
+        return End(best, outcome, n_iter, n_factorisations)
+
+    def _solve_means(self, v: Array, sweep: Sweep) -> tuple[SitePosterior, int]:
+        """Posterior whose means belong to the variances v, and the factorisations made."""
+        rule = self.rule
+        # what the variances are still off by need not be undercut by far
+        goal = max(1e-2 * self.tol, min(1e-3, 1e-2 * sweep.residual))
+        search = NewtonSearch(rule.prior, rule.terms(v), goal, NEWTON_STEPS)
+        posterior = sweep.posterior
+        if np.any(posterior.sites.tau):
+            start = search.at(posterior.mean_weights, posterior.mean, rule.hint(sweep, v))
+            mode = search.run(start, posterior.factor)
+        else:
+            zero = np.zeros(rule.prior.n)
+            mode = search.run(search.at(zero, zero), None)
+        # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
+        posterior = SitePosterior.from_sites(rule.prior, rule.sites(mode.state))
+        return posterior, mode.n_factorisations + 1

@@ -1,0 +1,233 @@
+"""Posterior linearisation (GTS19)."""
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.inference.approximation import (
+    Approximation,
+    Outcome,
+    SitePosterior,
+    as_problem,
+    starting_sites,
+)
+from gpclass.inference.cavities import Copies, Rows
+from gpclass.inference.energy import Energy
+from gpclass.inference.implicit import EnergyApproximation
+from gpclass.inference.iteration import VarianceIteration
+from gpclass.inference.natural_steps import NaturalSteps
+from gpclass.inference.newton import ConcaveTerms, State, Terms
+from gpclass.inference.rule import End, Sweep, mismatch
+from gpclass.inference.sequential import SequentialSweeps
+from gpclass.likelihoods.base import Likelihood
+from gpclass.priors import Prior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+SCHEDULES: Final = ("parallel", "sequential")
+
+
+class _Fit(NamedTuple):
+    """Statistical linear regression of the labels on f ~ N(m, v), as sites see it.
+
+    ``tau = A^2 / Omega``, the force ``A (y - E[y]) / Omega = nu - tau m``, and its derivative by
+    the mean; shape (n,) each.
+    """
+
+    tau: Array
+    force: Array
+    slope: Array
+
+
+def regress(likelihood: Likelihood, y: Array, m: Array, v: Array) -> _Fit:
+    """Regress ``E[y|f]`` on f, from the tilted evidence q of the label that is rarer at m.
+
+    With d and d2 the derivatives of log q by m and ``D = 1 - q - q d^2 v``,
+    ``Omega = 4 q D`` (`gpclass.likelihoods.base.linearisation`), so ``tau = q d^2 / D``; the force
+    is ``d (1 - q) / D`` for the rarer label and ``-q d / D`` for the other. In this form nothing
+    cancels in either tail.
+
+    References
+    ----------
+    GTS19 eq. 15 to 17 and the supplement, with its total variances ``1 - alpha^2`` corrected to
+    ``1 - (2 alpha - 1)^2``.
+    """
+    one = np.ones_like(m)
+    rare = np.where(likelihood.log_prob(one, m) < likelihood.log_prob(-one, m), 1.0, -1.0)
+    tilted = likelihood.tilted_moments(rare, m, v)
+    q, d, d2 = np.exp(tilted.log_z), tilted.d_mean, tilted.d2_mean
+    D = np.maximum(1.0 - q - q * d * d * v, np.finfo(np.float64).tiny)
+    D_slope = -q * d * (1.0 + v * d * d + 2.0 * v * d2)
+    is_rare = y == rare
+    force = np.where(is_rare, d * (1.0 - q), -q * d) / D
+    top = np.where(is_rare, d2 * (1.0 - q) - q * d * d, -q * (d * d + d2))
+    return _Fit(q * d * d / D, force, top / D - force * D_slope / D)
+
+
+@final
+@dataclass(frozen=True)
+class LinearisationRule:
+    """Sites ``tau = A^2 / Omega``, ``nu = A (y - b) / Omega`` of the posterior's marginals."""
+
+    prior: Prior
+    copies: Copies
+
+    def sweep(self, posterior: SitePosterior) -> Sweep:
+        """Regressions under the marginals of a posterior."""
+        variance = posterior.factor.marginal_variances()
+        sites = posterior.sites
+        target = self.target(posterior.mean, variance, sites.nu, sites.tau)
+        residual = mismatch(target, sites, variance, self.copies.count)
+        return Sweep(posterior, np.maximum(variance, 1e-300), target, residual, np.nan, None)
+
+    def target(
+        self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
+    ) -> Sites:
+        """Sites as functions of the marginals."""
+        fit, weights = self._fit(m, variance, rows)
+        precision = weights * fit.tau
+        return Sites(weights * fit.force + precision * m, precision)
+
+    def _fit(self, m: Array, variance: Array, rows: Rows | None = None) -> tuple[_Fit, Array]:
+        copies = self.copies
+        y, offset, weights = copies.y, copies.offset, copies.weights
+        if rows is not None:
+            y, offset, weights = y[rows], offset[rows], weights[rows]
+        return regress(copies.likelihood, y, m + offset, variance), weights
+
+    def terms(self, v: Array) -> ConcaveTerms:
+        """Terms whose slope is the force under marginals of variance v.
+
+        Their second derivative is the force's where that falls as fast as the linear fit, else
+        that of the fit, ``-tau``: PL's own step.
+        """
+
+        def terms(f: Array, nearby: Terms | None) -> Terms:
+            fit, weights = self._fit(f, v)
+            second = -weights * np.maximum(-fit.slope, fit.tau)
+            return Terms(np.nan, weights * fit.force, second, weights * fit.tau)
+
+        return terms
+
+    def hint(self, sweep: Sweep, v: Array) -> None:
+        """Nothing is searched for inside the terms."""
+
+    def sites(self, state: State) -> Sites:
+        """Sites of the regressions at a mode."""
+        tau = state.terms.detail
+        return Sites(state.terms.first + tau * state.f, tau)
+
+
+@final
+@dataclass(frozen=True)
+class PosteriorLinearisation:
+    """Posterior linearisation: the best affine fit of each label's mean, under the posterior.
+
+    Each label is regressed on its latent value under the posterior's own marginal, which makes a
+    Gaussian site; the posterior follows from the sites, and so on to the fixed point. Site
+    precisions are never negative, so every covariance is one. The parallel schedule is
+    `gpclass.inference.iteration`, its variances those of the posterior; where it does not
+    converge, damped steps and Newton's method take over.
+
+    The evidence is the EP energy at these sites.
+
+    Parameters
+    ----------
+    schedule : {"parallel", "sequential"}, default="parallel"
+    max_iter : int, default=100
+        Sweeps over all rows, of each of the iterations that are tried.
+    tol : float, default=1e-8
+        As in `EP`.
+
+    References
+    ----------
+    GTS19, Algorithms 1 and 2 and eq. 18: its ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times
+    a scaled cavity, so (18) is the EP energy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.likelihoods import NoisyThreshold
+    >>> q = PosteriorLinearisation()(np.eye(2), [1, -1], NoisyThreshold(0.1))
+    >>> bool((q.sites.tau >= 0).all()), q.converged
+    (True, True)
+    """
+
+    schedule: str = "parallel"
+    max_iter: int = 100
+    tol: float = 1e-8
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule must be one of {SCHEDULES}, got {self.schedule!r}")
+        if self.max_iter < 1 or not self.tol > 0:
+            raise ValueError(
+                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
+            )
+
+    def __call__(
+        self,
+        prior: Prior | ArrayLike,
+        y: ArrayLike,
+        likelihood: Likelihood,
+        *,
+        weights: ArrayLike | None = None,
+        init: Approximation | Sites | None = None,
+    ) -> EnergyApproximation:
+        """Find the sites that are their own posterior's regressions.
+
+        Parameters
+        ----------
+        prior : Prior, or array-like of shape (n, n)
+            Prior of the latent values; an array is taken as `DensePrior`.
+        y : array-like of shape (n,)
+            Labels, -1 or +1.
+        likelihood : Likelihood
+        weights : array-like of shape (n,), default=None
+            A row's site counts that often.
+        init : Approximation or Sites, default=None
+            Where to start; None: at the prior.
+
+        Raises
+        ------
+        ValueError
+            For bad labels, weights or lengths.
+        NotPositiveDefiniteError
+            Where K is not positive semi-definite.
+        """
+        problem = as_problem(prior, y, weights)
+        copies = Copies(likelihood, problem.y, problem.weights, problem.offset)
+        rule = LinearisationRule(problem.prior, copies)
+        sites = starting_sites(init, problem.prior)
+        end = self._solve(rule, Sites(sites.nu, np.maximum(sites.tau, 0.0)))
+        energy = Energy.of(copies, end.sweep.posterior)
+        return EnergyApproximation(
+            posterior=end.sweep.posterior,
+            log_evidence=energy.value,
+            outcome=end.outcome,
+            n_iter=end.n_iter,
+            n_factorisations=end.n_factorisations,
+            rule=rule,
+            energy=energy,
+        )
+
+    def _solve(self, rule: LinearisationRule, sites: Sites) -> End:
+        first: Any
+        likelihood = rule.copies.likelihood
+        if self.schedule == "sequential":
+            first = SequentialSweeps(rule, self.tol, self.max_iter)
+        elif likelihood.log_concave and likelihood.smooth:
+            first = VarianceIteration(rule, self.tol, self.max_iter)
+        else:
+            # there may be several fixed points: the plain iteration says which is meant
+            first = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
+        end: End = first.run(sites)
+        if end.outcome.converged:
+            return end
+        steps = NaturalSteps(rule, self.tol, 5 * self.max_iter, Outcome.DAMPED)
+        second = steps.run(end.sweep.posterior.sites)
+        return second.after(end)

@@ -1,0 +1,211 @@
+"""How posterior and sites answer each other: the linear algebra of fixed points.
+
+A method asks its sites to be ``s = g(m, variance, s)``, row by row; the posterior answers a change
+of sites with ``dm = Sigma (dnu - m dtau)`` and ``d variance = -(Sigma * Sigma) dtau``. Newton's
+method for the fixed point and the derivative of what depends on it both solve with this loop.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, gmres
+
+from gpclass import linalg
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import SitePosterior
+from gpclass.inference.energy import Adjoints
+from gpclass.inference.newton import EPS
+from gpclass.inference.rule import SiteRule, Sweep
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+# Central differences of fourth order with these steps (in deviations, relative for variances)
+# have errors of truncation and rounding near 1e-10.
+STEP: Final = 3e-3
+RESTART: Final = 60
+# Part of the residual that a step of Newton's method may leave.
+NEWTON_LEAVES: Final = 0.5
+
+
+class SiteJacobian(NamedTuple):
+    """Derivatives of each row's target site; each has the rows (nu, tau), shape (2, n)."""
+
+    by_mean: Array
+    by_variance: Array
+    by_nu: Array
+    by_tau: Array
+
+    @classmethod
+    def of(cls, rule: SiteRule, posterior: SitePosterior, *, by_sites: bool) -> "SiteJacobian":
+        """Differentiate a rule at a posterior; by the sites themselves only where asked.
+
+        A likelihood gives no more derivatives than its moments, so these are differences: row by
+        row, of functions that are smooth on the scale of one and of the posterior's deviation.
+        """
+        m, variance = posterior.mean, posterior.factor.marginal_variances()
+        nu, tau = posterior.sites.nu, posterior.sites.tau
+        none = np.zeros((2, len(m)))
+        h = STEP * np.sqrt(variance)
+        by_mean = _difference(lambda t: rule.target(m + t * h, variance, nu, tau), h)
+        h_var = STEP * variance
+        by_variance = _difference(lambda t: rule.target(m, variance + t * h_var, nu, tau), h_var)
+        if not by_sites:
+            return cls(by_mean, by_variance, none, none)
+        h_nu = STEP / np.sqrt(np.maximum(variance, 1e-300))
+        by_nu = _difference(lambda t: rule.target(m, variance, nu + t * h_nu, tau), h_nu)
+        h_tau = STEP / np.maximum(variance, 1e-300)
+        by_tau = _difference(lambda t: rule.target(m, variance, nu, tau + t * h_tau), h_tau)
+        return cls(by_mean, by_variance, by_nu, by_tau)
+
+
+def _difference(function: "object", h: Array) -> Array:
+    values = []
+    for t in (-2.0, -1.0, 1.0, 2.0):
+        sites = function(t)  # type: ignore[operator]
+        values.append(np.stack([sites.nu, sites.tau]))
+    slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / 12.0
+    return np.asarray(slope / np.where(h > 0, h, np.inf))
+
+
+@final
+@dataclass(frozen=True)
+class Response:
+    """Linear response of a posterior to its sites.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+    Sigma, squared : ndarray of shape (n, n)
+        Lower triangles of Sigma and of its square, entry by entry.
+    """
+
+    mean: Array
+    Sigma: Array
+    squared: Array
+
+    @classmethod
+    def of(cls, posterior: SitePosterior) -> "Response":
+        """Form Sigma from the factor's inverse."""
+        Sigma = posterior.factor.weighted_covariance()
+        return cls(posterior.mean, Sigma, np.square(Sigma))
+
+    def forward(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
+        """Changes of marginal means and variances."""
+        d_mean = linalg.symmetric_product(self.Sigma, d_nu - self.mean * d_tau)
+        return d_mean, -linalg.symmetric_product(self.squared, d_tau)
+
+    def adjoint(self, by_mean: Array, by_variance: Array) -> tuple[Array, Array]:
+        """Derivatives by sites from derivatives by marginals."""
+        by_nu = linalg.symmetric_product(self.Sigma, by_mean)
+        return by_nu, -self.mean * by_nu - linalg.symmetric_product(self.squared, by_variance)
+
+
+def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Sites | None:
+    """Sites after one Newton step for ``g(s) = s``; None where the linear system resists."""
+    J = SiteJacobian.of(rule, posterior, by_sites=True)
+    response = Response.of(posterior)
+    sites = posterior.sites
+    n = len(sites)
+
+    def matvec(d: Array) -> Array:
+        d_nu, d_tau = d[:n], d[n:]
+        d_mean, d_variance = response.forward(d_nu, d_tau)
+        answer = J.by_mean * d_mean + J.by_variance * d_variance + J.by_nu * d_nu + J.by_tau * d_tau
+        return np.asarray(d - answer.ravel())
+
+    gap = np.concatenate([target.nu - sites.nu, target.tau - sites.tau])
+    step = _solve(matvec, gap, 1e-6)
+    if step is None:
+        return None
+    return Sites(sites.nu + step[:n], sites.tau + step[n:])
+
+
+def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
+    """Newton's method while each step leaves at most half of the residual, and no merit falls.
+
+    Returns
+    -------
+    sweep : Sweep
+        The last that was accepted.
+    n_factorisations : int
+    """
+    made = 0
+    while sweep.residual > tol:
+        sites = newton_step(rule, sweep.posterior, sweep.target)
+        if sites is None:
+            break
+        try:
+            following = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        except NotPositiveDefiniteError:
+            break
+        made += 1
+        falls = following.merit < sweep.merit - 1e3 * EPS * max(1.0, abs(sweep.merit))
+        if falls or not following.residual <= NEWTON_LEAVES * sweep.residual:
+            break
+        sweep = following
+    return sweep, made
+
+
+class Implicit(NamedTuple):
+    """Adjoints with the fixed point's own movement in them.
+
+    ``marginals`` multiply changes of marginals by K at fixed sites; ``by_nu`` and ``by_tau``
+    multiply direct changes of the sites (by a likelihood's hyperparameter).
+    """
+
+    marginals: Adjoints
+    by_nu: Array
+    by_tau: Array
+
+
+def implicit_adjoints(
+    rule: SiteRule, posterior: SitePosterior, marginals: Adjoints, by_nu: Array, by_tau: Array
+) -> Implicit:
+    """Adjoints of a scalar of marginals and sites, where sites are ``g(m, variance)``.
+
+    With ``ds = G d(m, v)`` and ``d(m, v) = e + L ds`` the derivative is ``lambda . e`` for
+    ``lambda = rho + G^T kappa_0 + G^T L^T lambda``, where rho and kappa_0 are the direct adjoints
+    of marginals and sites: one linear system, however many hyperparameters there are.
+
+    Raises
+    ------
+    ArithmeticError
+        Where the system cannot be solved: at such a fixed point there is no derivative.
+    """
+    J = SiteJacobian.of(rule, posterior, by_sites=False)
+    response = Response.of(posterior)
+    n = len(posterior.sites)
+
+    def through_sites(by_nu: Array, by_tau: Array) -> Array:
+        by_site = np.stack([by_nu, by_tau])
+        return np.concatenate([(J.by_mean * by_site).sum(0), (J.by_variance * by_site).sum(0)])
+
+    def matvec(adjoint: Array) -> Array:
+        return adjoint - through_sites(*response.adjoint(adjoint[:n], adjoint[n:]))
+
+    right = np.concatenate(marginals) + through_sites(by_nu, by_tau)
+    found = _solve(matvec, right, 1e-10)
+    if found is None:
+        raise ArithmeticError(
+            "the evidence has no derivative here: its fixed point is about to vanish or to split"
+        )
+    total = Adjoints(found[:n], found[n:])
+    more_nu, more_tau = response.adjoint(total.mean, total.variance)
+    return Implicit(total, by_nu + more_nu, by_tau + more_tau)
+
+
+def _solve(matvec: object, right: Array, rtol: float) -> Array | None:
+    """GMRES, on a system that is a contraction's distance from the identity."""
+    size = float(np.abs(right).max(initial=0.0))
+    if size == 0.0:
+        return np.zeros_like(right)
+    operator = LinearOperator((len(right), len(right)), matvec=matvec, dtype=np.float64)
+    found, info = gmres(
+        operator, right / size, rtol=rtol, atol=0.0, restart=min(RESTART, len(right)), maxiter=8
+    )
+    if info != 0 or not np.isfinite(found).all():
+        return None
+    return np.asarray(found * size)

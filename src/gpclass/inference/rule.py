@@ -1,0 +1,93 @@
+"""What an iteration asks of a method: how its sites follow from the posterior."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.inference.approximation import Outcome, SitePosterior
+from gpclass.inference.newton import EPS, ConcaveTerms, State, Terms
+from gpclass.priors import Prior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class Sweep(NamedTuple):
+    """A posterior and the sites that its marginals ask for.
+
+    ``v`` has the variances that those sites depend on: of the cavities for EP, else of the
+    posterior. ``residual`` is the largest difference of ``target`` and the posterior's sites (see
+    `mismatch`). ``merit`` is an objective that must not fall, NaN where the method has none.
+    ``detail`` is the method's own.
+    """
+
+    posterior: SitePosterior
+    v: Array
+    target: Sites
+    residual: float
+    merit: float
+    detail: Any
+
+
+class SiteRule(Protocol):
+    """How sites follow from the posterior: one method, on one problem."""
+
+    @property
+    def prior(self) -> Prior:
+        """Prior of the latent values."""
+
+    def sweep(self, posterior: SitePosterior) -> Sweep:
+        """Sites that the marginals ask for."""
+
+    def target(
+        self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
+    ) -> Sites:
+        """Sites as functions of marginal means and variances and the sites there are.
+
+        Of all rows, or of some, whose values are given.
+        """
+
+    def terms(self, v: Array) -> ConcaveTerms:
+        """Terms whose mode has the means that belong to variances v."""
+
+    def hint(self, sweep: Sweep, v: Array) -> Terms | None:
+        """Where searches inside the terms of v may start, from a sweep nearby."""
+
+    def sites(self, state: State) -> Sites:
+        """Sites at a mode of the terms."""
+
+
+class End(NamedTuple):
+    """The best sweep, why the iteration ended, and what it took."""
+
+    sweep: Sweep
+    outcome: Outcome
+    n_iter: int
+    n_factorisations: int
+
+    def after(self, first: "End") -> "End":
+        """Count the cost of the iteration that this one took over from."""
+        return self._replace(
+            n_iter=first.n_iter + self.n_iter,
+            n_factorisations=first.n_factorisations + self.n_factorisations,
+        )
+
+
+def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> float:
+    """Largest difference of the natural parameters of a row, for each of its copies.
+
+    Absolute, and relative to what the posterior leaves open where that is above one: under a
+    large signal variance the natural parameters themselves are tiny.
+    """
+    reach = np.maximum(1.0, variance)
+    return max(
+        float((reach * np.abs(target.tau - sites.tau) / count).max(initial=0.0)),
+        float((np.sqrt(reach) * np.abs(target.nu - sites.nu) / count).max(initial=0.0)),
+    )
+
+
+def rounding_of_sites(prior: Prior) -> float:
+    """Size of a mismatch that rounding of K alone can cause: sites' precisions are about one."""
+    return prior.n * EPS * float(prior.diagonal.max(initial=0.0))
