@@ -12,6 +12,7 @@ from gpclass.inference.approximation import (
     Outcome,
     SitePosterior,
 )
+from gpclass.inference.bound import BoundApproximation, TangentBound
 from gpclass.inference.ep import EP, EPApproximation
 from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.laplace import Laplace, LaplaceApproximation
@@ -24,12 +25,14 @@ METHODS: Final[dict[str, type[Any]]] = {
     "ep": EP,
     "pl": PosteriorLinearisation,
     "vi": Variational,
+    "bound": TangentBound,
 }
 
 __all__ = [
     "EP",
     "METHODS",
     "Approximation",
+    "BoundApproximation",
     "EPApproximation",
     "EnergyApproximation",
     "InferenceMethod",
@@ -38,6 +41,7 @@ __all__ = [
     "Outcome",
     "PosteriorLinearisation",
     "SitePosterior",
+    "TangentBound",
     "Variational",
     "VariationalApproximation",
 ]

@@ -38,18 +38,18 @@ class Outcome(Enum):
         "faster steps fail"
     )
     NO_FIXED_POINT = (
-        "stopped because no proper fixed point was found: every way led to a cavity of infinite "
-        "or negative variance; use inference='pl', which cannot meet one, or a likelihood that is "
-        "log-concave"
+        "stopped because no proper fixed point was found: every way led to a variance of nothing, "
+        "or to cavities of infinite or negative variance; take a likelihood that is log-concave "
+        "(probit, logit), a larger epsilon, or EP in the place of PL"
     )
     MAX_ITER = (
         "stopped at the iteration limit before the tolerance was reached; raise max_iter_predict "
         "(or max_iter of the inference method), or bound the signal variance"
     )
     STALLED = (
-        "no step along the ascent direction improved the objective although the gradient is not "
-        "zero; check that the derivatives of the likelihood are those of its log_prob "
-        "(gpclass.testing.check_likelihood) and that the kernel is positive semi-definite"
+        "found no step that leads on although the end is not reached; for a likelihood of your own "
+        "check that its derivatives are those of its log_prob (gpclass.testing.check_likelihood), "
+        "and that the kernel is positive semi-definite"
     )
 
     @property

@@ -18,6 +18,8 @@ MAX_SEARCH: Final = 40
 # Distance from the root, in deviations of the cavity, at which the search ends: the precision of
 # the matching site moves with it in first order.
 NEAR: Final = 1e-11
+# What taking out a site may leave of a marginal's precision, by rounding, below nothing.
+ROUNDING: Final = 1e-13
 
 
 @final
@@ -91,7 +93,7 @@ def _fill(found: TiltedMoments, rows: NDArray[np.bool_], moments: TiltedMoments)
 class Cavities(NamedTuple):
     """Means and variances of the cavities of one copy of each row.
 
-    A variance that is not positive belongs to a cavity that is no density.
+    Both are NaN where what is left without the site is no density.
     """
 
     x: Array
@@ -100,7 +102,7 @@ class Cavities(NamedTuple):
     @property
     def proper(self) -> bool:
         """Whether every cavity is a density."""
-        return bool((self.v > 0).all() and np.isfinite(self.v).all())
+        return bool((self.v >= 0).all() and np.isfinite(self.v).all())
 
     @classmethod
     def of(cls, posterior: SitePosterior, count: Array) -> "Cavities":
@@ -111,15 +113,21 @@ class Cavities(NamedTuple):
             posterior.factor.marginal_variances(),
             sites.nu / count,
             sites.tau / count,
+            slack=np.inf if (sites.tau >= 0.0).all() else ROUNDING,
         )
 
     @classmethod
-    def from_marginals(cls, m: Array, variance: Array, nu: Array, tau: Array) -> "Cavities":
-        """Take a site out of each marginal."""
+    def from_marginals(
+        cls, m: Array, variance: Array, nu: Array, tau: Array, slack: float = ROUNDING
+    ) -> "Cavities":
+        """Take a site out of each marginal.
+
+        What is left of its precision may be less than nothing by ``slack`` of it, by rounding;
+        where no site has a negative precision that is the only reason.
+        """
         left = 1.0 - tau * variance
-        with np.errstate(divide="ignore"):
-            # without negative precisions what is left is positive but for rounding
-            v = variance / np.where((left > 0.0) | (tau < 0.0), left, np.maximum(left, 1e-300))
+        left = np.where((left <= 0.0) & (left > -slack), EPS, left)
+        v = np.where(left > 0.0, variance / np.where(left > 0.0, left, 1.0), np.nan)
         return cls(m - v * (nu - tau * m), v)
 
 

@@ -106,7 +106,6 @@ class DoubleLoop:
             nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
             sweep = rule.sweep(SitePosterior.from_sites(prior, nothing))
             made = 2
-        rounding = rounding_of_sites(prior)
         outcome, n_iter, tried = Outcome.MAX_ITER, 0, np.inf
         eta = _natural(sweep.posterior)
         for n_iter in range(1, self.max_iter + 1):
@@ -133,7 +132,7 @@ class DoubleLoop:
                 outcome = Outcome.NO_FIXED_POINT
                 break
             sweep = following
-        if sweep.residual <= rounding:
+        if sweep.residual <= rounding_of_sites(prior, sweep.posterior.sites):
             outcome = Outcome.ROUNDING
         return End(sweep, outcome, n_iter, made)
 
@@ -198,7 +197,7 @@ class DoubleLoop:
         # EP's own move, from the natural parameters of the marginals to those of the tilted
         d_tau = 1.0 / moments.variance - 1.0 / variance
         d_nu = moments.mean / moments.variance - m / variance
-        reach = np.maximum(1.0, variance)
+        reach = np.maximum(variance, 1.0 / np.maximum(1.0, np.abs(sites.tau) / count))
         residual = max(
             float((reach * np.abs(d_tau)).max(initial=0.0)),
             float((np.sqrt(reach) * np.abs(d_nu)).max(initial=0.0)),

@@ -1,13 +1,14 @@
 """Expectation propagation (RW06 section 3.6)."""
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from typing import Final, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import (
     Approximation,
+    Outcome,
     SitePosterior,
     as_problem,
     starting_sites,
@@ -23,6 +24,7 @@ from gpclass.inference.cavities import (
 from gpclass.inference.double_loop import DoubleLoop
 from gpclass.inference.energy import Energy
 from gpclass.inference.iteration import VarianceIteration
+from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
 from gpclass.inference.rule import End, Sweep, mismatch
 from gpclass.inference.sequential import SequentialSweeps
@@ -64,6 +66,10 @@ class EPApproximation(Approximation):
         return self.energy.copies.log_z_gradient(*self.energy.cavities)
 
 
+class _Way(Protocol):
+    def run(self, sites: Sites) -> End: ...
+
+
 class _Detail(NamedTuple):
     cavities: Cavities
     moments: TiltedMoments
@@ -76,6 +82,11 @@ class EPRule:
 
     prior: Prior
     copies: Copies
+
+    @property
+    def copies_taken_out(self) -> Array:
+        """Copies of each row: sites depend on cavities."""
+        return self.copies.count
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Cavities of a posterior and the sites that match under them."""
@@ -93,11 +104,14 @@ class EPRule:
     def target(
         self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
     ) -> Sites:
-        """Sites that match, as functions of marginals and the sites there are."""
+        """Sites that match, as functions of marginals and the sites; NaN without a cavity."""
         count = self.copies.count if rows is None else self.copies.count[rows]
-        cavities = Cavities.from_marginals(m, variance, nu / count, tau / count)
-        update = match(self.copies.moments(cavities.x, cavities.v, rows), cavities.v)
-        return Sites(count * update.nu, count * update.tau)
+        x, v = Cavities.from_marginals(m, variance, nu / count, tau / count)
+        improper = ~np.isfinite(v)
+        x, v = np.where(improper, 0.0, x), np.where(improper, 1.0, v)
+        update = match(self.copies.moments(x, v, rows), v)
+        nothing = np.where(improper, np.nan, count)
+        return Sites(nothing * update.nu, nothing * update.tau)
 
     def terms(self, v: Array) -> ConcaveTerms:
         """Concave terms under cavities of variance v."""
@@ -123,9 +137,10 @@ class EP:
     The parallel schedule needs few factorisations: see `gpclass.inference.iteration`, where the
     variances that stay between them are those of the cavities, and the means are the mode of a
     concave problem (`gpclass.inference.cavities.CavityTerms`). The sequential schedule is RW06
-    Algorithm 3.5, its rank-one updates gathered into blocks. Where either does not end at a fixed
-    point, and for likelihoods that are not log-concave or jump, whose site precisions may be
-    negative, a double loop takes over that converges wherever a fixed point is
+    Algorithm 3.5, its rank-one updates gathered into blocks. For likelihoods that are not
+    log-concave, or jump, the parallel schedule is plain sweeps, damped where they turn back, with
+    Newton's method at the end, and then the sequential one; site precisions may be negative. Where
+    none of these ends at a fixed point a double loop takes over, which does not depend on luck
     (`gpclass.inference.double_loop`). All have the same fixed points.
 
     Parameters
@@ -210,15 +225,18 @@ class EP:
 
     def _solve(self, rule: EPRule, sites: Sites) -> End:
         likelihood = rule.copies.likelihood
-        first: Any = None
+        sequential = SequentialSweeps(rule, self.tol, self.max_iter)
+        ways: list[_Way] = [DoubleLoop(rule, self.tol, self.max_iter)]
         if self.schedule == "sequential":
-            first = SequentialSweeps(rule, self.tol, self.max_iter)
+            ways.insert(0, sequential)
         elif likelihood.log_concave and likelihood.smooth:
-            first = VarianceIteration(rule, self.tol, self.max_iter)
-        fallback = DoubleLoop(rule, self.tol, self.max_iter)
-        if first is None:
-            return fallback.run(sites)
-        end: End = first.run(sites)
-        if end.outcome.converged:
-            return end
-        return fallback.run(end.sweep.posterior.sites).after(end)
+            ways.insert(0, VarianceIteration(rule, self.tol, self.max_iter))
+        else:
+            parallel = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
+            ways = [parallel, sequential, *ways]
+        end = ways[0].run(sites)
+        for way in ways[1:]:
+            if end.outcome.converged:
+                break
+            end = way.run(sites).after(end)
+        return end

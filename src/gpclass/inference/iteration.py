@@ -26,9 +26,8 @@ NEWTON_STEPS: Final = 60
 PATIENCE: Final = 6
 # Least fraction of a step, in the logarithms of the variances.
 SMALLEST_STEP: Final = 1.0 / 16.0
-# Newton's method takes over below this residual where a renewal leaves more than that part of it.
-NEWTON_FROM: Final = 0.03
-SLOW: Final = 0.2
+# Newton's method takes over below this residual.
+NEWTON_FROM: Final = 0.1
 
 
 @final
@@ -56,19 +55,19 @@ class VarianceIteration:
         n_factorisations, n_iter, outcome = 1, 0, Outcome.MAX_ITER
         best, v, damping, since_best = sweep, sweep.v, 1.0, 0
         last = tried = np.inf
-        rounding = rounding_of_sites(rule.prior)
         while True:
             n_iter += 1
             # Below tol one more factorisation is worth its price while it still gains a digit.
             stuck = sweep.residual > 0.1 * last
             if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
                 return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
+            rounding = rounding_of_sites(rule.prior, best.posterior.sites)
             if since_best > PATIENCE and best.residual <= rounding:
                 outcome = Outcome.ROUNDING
                 break
             if n_iter == self.max_iter:
                 break
-            if SLOW * last < sweep.residual < min(NEWTON_FROM, 0.1 * tried):
+            if sweep.residual < min(NEWTON_FROM, 0.1 * tried):
                 tried = sweep.residual
                 sweep, made = newton_steps(rule, sweep, 0.1 * self.tol)
                 n_factorisations += made
@@ -90,7 +89,7 @@ class VarianceIteration:
                 # overflow, or sites of negative precision: the prior itself was factorised before
                 outcome = Outcome.STALLED
                 break
-            noise = 1e3 * EPS * max(1.0, abs(sweep.merit))
+            noise = 1e4 * EPS * max(1.0, abs(sweep.merit))
             if not np.isfinite(following.residual) or following.merit < sweep.merit - noise:
                 outcome = Outcome.STALLED
                 break

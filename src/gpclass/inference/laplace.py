@@ -133,12 +133,17 @@ class Laplace:
         if not likelihood.smooth:
             raise ValueError(
                 f"Laplace's method cannot use the {likelihood.name!r} likelihood: its gradient is "
-                "zero almost everywhere, so the mode says nothing; use inference='ep' or 'pl'"
+                "zero almost everywhere, so the mode says nothing; use inference='ep'"
+            )
+        if len(likelihood.theta):
+            raise ValueError(
+                f"Laplace's method has no derivative by {likelihood.hyperparameter_names} of "
+                f"{likelihood!r}: fix them, or use inference='ep'"
             )
         if not likelihood.log_concave:
             raise ValueError(
                 f"Laplace's method needs a log-concave likelihood, and {likelihood.name!r} is not: "
-                "its curvature changes sign; use inference='ep' or 'pl'"
+                "its curvature changes sign; use inference='ep'"
             )
 
         def terms(f: Array, nearby: Terms | None) -> Terms:

@@ -28,6 +28,8 @@ from gpclass.sites import Sites
 Array = NDArray[np.float64]
 
 SCHEDULES: Final = ("parallel", "sequential")
+# Site precisions of so many prior precisions, without convergence, are a posterior's collapse.
+RUN_AWAY: Final = 1e6
 
 
 class _Fit(NamedTuple):
@@ -74,6 +76,11 @@ class LinearisationRule:
 
     prior: Prior
     copies: Copies
+
+    @property
+    def copies_taken_out(self) -> None:
+        """Nothing: sites depend on the marginals alone."""
+        return None
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Regressions under the marginals of a posterior."""
@@ -130,7 +137,9 @@ class PosteriorLinearisation:
     Gaussian site; the posterior follows from the sites, and so on to the fixed point. Site
     precisions are never negative, so every covariance is one. The parallel schedule is
     `gpclass.inference.iteration`, its variances those of the posterior; where it does not
-    converge, damped steps and Newton's method take over.
+    converge, damped steps and Newton's method take over. For the noisy threshold there may be no
+    fixed point at all: opposite labels at one place let the variance there shrink to nothing where
+    epsilon is below 0.138 (two rows; more for more rows).
 
     The evidence is the EP energy at these sites.
 
@@ -229,5 +238,8 @@ class PosteriorLinearisation:
         if end.outcome.converged:
             return end
         steps = NaturalSteps(rule, self.tol, 5 * self.max_iter, Outcome.DAMPED)
-        second = steps.run(end.sweep.posterior.sites)
-        return second.after(end)
+        end = steps.run(sites).after(end)
+        ran_away = end.sweep.posterior.sites.tau * rule.prior.diagonal > RUN_AWAY
+        if not end.outcome.converged and ran_away.any():
+            return end._replace(outcome=Outcome.NO_FIXED_POINT)
+        return end

@@ -15,6 +15,8 @@ from gpclass.sites import Sites
 # Least part of the way to the target, with and without an objective.
 SMALLEST_STEP: Final = 2.0**-12
 SMALLEST_DAMPING: Final = 2.0**-6
+# Rounding of an objective, in its own.
+NOISE: Final = 1e4
 # Newton's method is tried below this residual.
 NEWTON_FROM: Final = 0.3
 # Steps without progress after which rounding is taken for the reason, where it can be.
@@ -85,11 +87,13 @@ class NaturalSteps:
             since_best += 1
             if sweep.residual < best.residual:
                 best, since_best = sweep, 0
-            if since_best > PATIENCE and best.residual <= rounding_of_sites(rule.prior):
+            if since_best > PATIENCE and best.residual <= rounding_of_sites(
+                rule.prior, best.posterior.sites
+            ):
                 break
         if best.residual <= self.tol:
             return End(best, self.outcome, n_iter, made)
-        rounding = best.residual <= rounding_of_sites(rule.prior)
+        rounding = best.residual <= rounding_of_sites(rule.prior, best.posterior.sites)
         stalled = Outcome.STALLED if n_iter < self.max_iter else Outcome.MAX_ITER
         return End(best, Outcome.ROUNDING if rounding else stalled, n_iter, made)
 
@@ -102,12 +106,8 @@ class NaturalSteps:
             return None
         if not np.isfinite(following.residual):
             return None
-        noise = 1e2 * EPS * max(1.0, abs(sweep.merit))
-        drowned = abs(following.merit - sweep.merit) <= noise
-        falls = following.merit < sweep.merit - noise
-        if falls or (drowned and step < 1.0 and following.residual > 2.0 * sweep.residual):
-            return None
-        return following
+        noise = NOISE * EPS * max(1.0, abs(sweep.merit))
+        return None if following.merit < sweep.merit - noise else following
 
 
 def _turns_back(before: Sweep, after: Sweep) -> bool:

@@ -5,6 +5,7 @@ of sites with ``dm = Sigma (dnu - m dtau)`` and ``d variance = -(Sigma * Sigma) 
 method for the fixed point and the derivative of what depends on it both solve with this loop.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
@@ -22,9 +23,11 @@ from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
-# Central differences of fourth order with these steps (in deviations, relative for variances)
-# have errors of truncation and rounding near 1e-10.
+# Central differences with these steps (in deviations, relative for variances) have errors near 1e-10
+# at fourth order, for gradients, and near 1e-6 at second order, for steps.
 STEP: Final = 3e-3
+FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))
+SECOND: Final = ((-0.5, -1.0), (0.5, 1.0))
 RESTART: Final = 60
 # Part of the residual that a step of Newton's method may leave.
 NEWTON_LEAVES: Final = 0.5
@@ -39,35 +42,37 @@ class SiteJacobian(NamedTuple):
     by_tau: Array
 
     @classmethod
-    def of(cls, rule: SiteRule, posterior: SitePosterior, *, by_sites: bool) -> "SiteJacobian":
-        """Differentiate a rule at a posterior; by the sites themselves only where asked.
+    def of(cls, rule: SiteRule, posterior: SitePosterior, *, fine: bool) -> "SiteJacobian":
+        """Differentiate a rule at a posterior.
 
         A likelihood gives no more derivatives than its moments, so these are differences: row by
         row, of functions that are smooth on the scale of one and of the posterior's deviation.
         """
-        m, variance = posterior.mean, posterior.factor.marginal_variances()
+        m, v = posterior.mean, posterior.factor.marginal_variances()
         nu, tau = posterior.sites.nu, posterior.sites.tau
-        none = np.zeros((2, len(m)))
-        h = STEP * np.sqrt(variance)
-        by_mean = _difference(lambda t: rule.target(m + t * h, variance, nu, tau), h)
-        h_var = STEP * variance
-        by_variance = _difference(lambda t: rule.target(m, variance + t * h_var, nu, tau), h_var)
-        if not by_sites:
+        rule_of = FOURTH if fine else SECOND
+        h = STEP * np.sqrt(v)
+        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h, rule_of)
+        h = STEP * v
+        by_variance = _difference(lambda t: rule.target(m, v + t * h, nu, tau), h, rule_of)
+        count = rule.copies_taken_out
+        if count is None:
+            none = np.zeros((2, len(m)))
             return cls(by_mean, by_variance, none, none)
-        h_nu = STEP / np.sqrt(np.maximum(variance, 1e-300))
-        by_nu = _difference(lambda t: rule.target(m, variance, nu + t * h_nu, tau), h_nu)
-        h_tau = STEP / np.maximum(variance, 1e-300)
-        by_tau = _difference(lambda t: rule.target(m, variance, nu, tau + t * h_tau), h_tau)
+        # through the cavity's natural parameters m / v - nu / count and 1 / v - tau / count
+        by_nu = -v * by_mean / count
+        by_tau = (v**2 * by_variance + m * v * by_mean) / count
         return cls(by_mean, by_variance, by_nu, by_tau)
 
 
-def _difference(function: "object", h: Array) -> Array:
-    values = []
-    for t in (-2.0, -1.0, 1.0, 2.0):
-        sites = function(t)  # type: ignore[operator]
-        values.append(np.stack([sites.nu, sites.tau]))
-    slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / 12.0
-    return np.asarray(slope / np.where(h > 0, h, np.inf))
+def _difference(
+    function: Callable[[float], Sites], h: Array, weights: tuple[tuple[float, float], ...]
+) -> Array:
+    total = np.zeros((2, len(h)))
+    for t, weight in weights:
+        sites = function(t)
+        total += weight * np.stack([sites.nu, sites.tau])
+    return np.asarray(total / np.where(h > 0, h, np.inf))
 
 
 @final
@@ -87,9 +92,9 @@ class Response:
     squared: Array
 
     @classmethod
-    def of(cls, posterior: SitePosterior) -> "Response":
-        """Form Sigma from the factor's inverse."""
-        Sigma = posterior.factor.weighted_covariance()
+    def of(cls, posterior: SitePosterior, *, last: bool) -> "Response":
+        """Form Sigma; ``last`` says that the posterior's variances have served."""
+        Sigma = posterior.factor.weighted_covariance(last=last)
         return cls(posterior.mean, Sigma, np.square(Sigma))
 
     def forward(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
@@ -105,8 +110,8 @@ class Response:
 
 def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Sites | None:
     """Sites after one Newton step for ``g(s) = s``; None where the linear system resists."""
-    J = SiteJacobian.of(rule, posterior, by_sites=True)
-    response = Response.of(posterior)
+    J = SiteJacobian.of(rule, posterior, fine=False)
+    response = Response.of(posterior, last=True)
     sites = posterior.sites
     n = len(sites)
 
@@ -142,7 +147,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         except NotPositiveDefiniteError:
             break
         made += 1
-        falls = following.merit < sweep.merit - 1e3 * EPS * max(1.0, abs(sweep.merit))
+        falls = following.merit < sweep.merit - 1e4 * EPS * max(1.0, abs(sweep.merit))
         if falls or not following.residual <= NEWTON_LEAVES * sweep.residual:
             break
         sweep = following
@@ -175,8 +180,8 @@ def implicit_adjoints(
     ArithmeticError
         Where the system cannot be solved: at such a fixed point there is no derivative.
     """
-    J = SiteJacobian.of(rule, posterior, by_sites=False)
-    response = Response.of(posterior)
+    J = SiteJacobian.of(rule, posterior, fine=True)
+    response = Response.of(posterior, last=False)
     n = len(posterior.sites)
 
     def through_sites(by_nu: Array, by_tau: Array) -> Array:
@@ -197,7 +202,7 @@ def implicit_adjoints(
     return Implicit(total, by_nu + more_nu, by_tau + more_tau)
 
 
-def _solve(matvec: object, right: Array, rtol: float) -> Array | None:
+def _solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array | None:
     """GMRES, on a system that is a contraction's distance from the identity."""
     size = float(np.abs(right).max(initial=0.0))
     if size == 0.0:

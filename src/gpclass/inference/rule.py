@@ -1,6 +1,6 @@
 """What an iteration asks of a method: how its sites follow from the posterior."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+RUNNING_AWAY: Final = 1e-6
 
 
 class Sweep(NamedTuple):
@@ -37,6 +39,10 @@ class SiteRule(Protocol):
     @property
     def prior(self) -> Prior:
         """Prior of the latent values."""
+
+    @property
+    def copies_taken_out(self) -> Array | None:
+        """Copies of each row where `target` takes one out of the posterior first, else None."""
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Sites that the marginals ask for."""
@@ -78,16 +84,20 @@ class End(NamedTuple):
 def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> float:
     """Largest difference of the natural parameters of a row, for each of its copies.
 
-    Absolute, and relative to what the posterior leaves open where that is above one: under a
-    large signal variance the natural parameters themselves are tiny.
+    In units of the posterior's deviation, or absolute where that is smaller and the precisions are
+    below one: under a large signal variance the natural parameters themselves are tiny, and those
+    of a likelihood that jumps have no scale but the posterior's.
     """
-    reach = np.maximum(1.0, variance)
+    reach = np.maximum(variance, 1.0 / np.maximum(1.0, np.abs(target.tau) / count))
     return max(
         float((reach * np.abs(target.tau - sites.tau) / count).max(initial=0.0)),
         float((np.sqrt(reach) * np.abs(target.nu - sites.nu) / count).max(initial=0.0)),
     )
 
 
-def rounding_of_sites(prior: Prior) -> float:
-    """Size of a mismatch that rounding of K alone can cause: sites' precisions are about one."""
-    return prior.n * EPS * float(prior.diagonal.max(initial=0.0))
+def rounding_of_sites(prior: Prior, sites: Sites) -> float:
+    """Size of a mismatch that rounding of K alone can cause, beside sites like these."""
+    rounding = prior.n * EPS * float(prior.diagonal.max(initial=0.0))
+    precision = max(1.0, float(np.abs(sites.tau).max(initial=0.0)))
+    # precisions that run away are no excuse
+    return max(rounding, min(rounding * precision, RUNNING_AWAY))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
+from gpclass.inference.response import newton_steps
 from gpclass.inference.rule import End, SiteRule, rounding_of_sites
 from gpclass.sites import Sites
 
@@ -20,6 +21,8 @@ ROWS: Final = 64
 RENEW: Final = 5
 # An update that would leave less than this part of a marginal's precision is damped to leave it.
 SMALLEST_LEFT: Final = 0.1
+# Least part of each update, where whole ones run in a cycle.
+SMALLEST_STEP: Final = 0.25
 
 
 @final
@@ -50,17 +53,21 @@ class SequentialSweeps:
         rule = self.rule
         sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
         best, made, outcome = sweep, 1, Outcome.MAX_ITER
-        n_iter = 0
+        n_iter, step, last = 0, 1.0, np.inf
         while n_iter < self.max_iter:
             if sweep.residual <= self.tol:
-                return End(sweep, Outcome.CONVERGED, max(n_iter, 1), made)
-            state = _State.of(sweep.posterior)
+                sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
+                return End(sweep, Outcome.CONVERGED, max(n_iter, 1), made + steps)
+            state = _State.of(sweep.posterior, step)
             sweep.posterior.factor.release()
             for _ in range(min(RENEW, self.max_iter - n_iter)):
                 n_iter += 1
                 change = state.sweep_over(rule)
                 if change <= 0.5 * self.tol:
                     break
+            if not change < 0.5 * last:  # a cycle
+                step = max(SMALLEST_STEP, 0.7 * step)
+            last = change
             try:
                 sweep = rule.sweep(SitePosterior.from_sites(rule.prior, state.sites))
             except NotPositiveDefiniteError:
@@ -74,7 +81,7 @@ class SequentialSweeps:
                 best = sweep
         if best.residual <= self.tol:
             outcome = Outcome.CONVERGED
-        elif best.residual <= rounding_of_sites(rule.prior):
+        elif best.residual <= rounding_of_sites(rule.prior, best.posterior.sites):
             outcome = Outcome.ROUNDING
         return End(best, outcome, max(n_iter, 1), made)
 
@@ -88,12 +95,13 @@ class _State:
     tau: Array
     mean: Array
     Sigma: Array
+    step: float
 
     @classmethod
-    def of(cls, posterior: SitePosterior) -> "_State":
+    def of(cls, posterior: SitePosterior, step: float) -> "_State":
         sites = posterior.sites
         Sigma = posterior.factor.covariance()
-        return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), Sigma)
+        return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), Sigma, step)
 
     def _rows(self, part: slice) -> Array:
         """Rows of Sigma, which is held in its lower triangle."""
@@ -132,10 +140,13 @@ class _State:
             )
             d_nu, d_tau = target.nu[0] - self.nu[i], target.tau[0] - self.tau[i]
             if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
-                continue  # no proper cavity now: others may give it one
-            left = 1.0 + d_tau * variance
-            reach = max(1.0, variance)
+                # no proper cavity: without this site the others may find one for it
+                d_nu, d_tau = -self.nu[i], -self.tau[i]
+                largest = np.inf
+            reach = max(variance, 1.0 / max(1.0, abs(self.tau[i] + d_tau)))
             largest = max(largest, reach * abs(d_tau), np.sqrt(reach) * abs(d_nu))
+            d_nu, d_tau = self.step * d_nu, self.step * d_tau
+            left = 1.0 + d_tau * variance
             if left < SMALLEST_LEFT:
                 step = (1.0 - SMALLEST_LEFT) / (1.0 - left)
                 d_nu, d_tau, left = step * d_nu, step * d_tau, SMALLEST_LEFT

@@ -73,6 +73,11 @@ class VariationalRule:
     prior: Prior
     copies: Copies
 
+    @property
+    def copies_taken_out(self) -> None:
+        """Nothing: sites depend on the marginals alone."""
+        return None
+
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Expected derivatives under the marginals of a posterior, and the bound."""
         variance = posterior.factor.marginal_variances()

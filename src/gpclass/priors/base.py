@@ -43,10 +43,11 @@ class SiteFactor(ABC):
         """Lower triangle of Sigma, shape (n, n)."""
 
     @abstractmethod
-    def weighted_covariance(self) -> Array:
+    def weighted_covariance(self, *, last: bool) -> Array:
         """Lower triangle of Sigma, shape (n, n), right where it is weighted by site precisions.
 
-        That is, as ``S Sigma S`` is right. Cheaper than `covariance` after the variances.
+        That is, as ``S Sigma S`` is right. Cheaper than `covariance` after the variances, and in
+        the memory that they left where nothing else will be asked (``last``).
         """
 
     @abstractmethod
@@ -60,7 +61,8 @@ class SiteFactor(ABC):
         """Cotangent by the prior's covariance of an evidence with these adjoints.
 
         ``(a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T``, where ``P = (I + T K)^-1`` and g and
-        h (None: zero) are the derivatives of the evidence by the marginal means and variances.
+        h (None: zero) are the derivatives of the evidence by the marginal means and variances; h
+        is zero beside sites of no precision, which do not move.
         """
 
     @abstractmethod

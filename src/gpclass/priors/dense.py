@@ -107,7 +107,7 @@ class DenseFactor(SiteFactor):
         self.scaled.subtract_quadratic(Sigma, V)
         return Sigma
 
-    def weighted_covariance(self) -> Array:
+    def weighted_covariance(self, *, last: bool) -> Array:
         """Lower triangle of Sigma, shape (n, n), right where it is weighted by site precisions.
 
         From ``S Sigma S = J - J M^-1 J``, whose rounding is harmless where the entries are
@@ -117,9 +117,12 @@ class DenseFactor(SiteFactor):
         usable = s > TINY_SCALE
         inverse_scale = np.zeros(len(s))
         inverse_scale[usable] = 1.0 / (s[usable] * np.sign(self.precision[usable]))
-        Sigma = linalg.scale_rows_and_columns(self._inverse, inverse_scale)
+        variances, M_inv = self._variances, self._inverse
+        if last:
+            self.release()
+        Sigma = linalg.scale_rows_and_columns(M_inv, inverse_scale, out=M_inv if last else None)
         np.negative(Sigma, out=Sigma)
-        Sigma.flat[:: len(s) + 1] = np.where(usable, self._variances, 0.0)
+        Sigma.flat[:: len(s) + 1] = np.where(usable, variances, 0.0)
         return Sigma
 
     def release(self) -> None:

@@ -1,0 +1,405 @@
+"""The evidence by annealed importance sampling: no approximation but chance, and its size known."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.inference.approximation import Approximation
+from gpclass.inference.ep import EP
+from gpclass.likelihoods.base import Likelihood
+from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.problem import (
+    Problem,
+    Progress,
+    RandomState,
+    Reporter,
+    check_counts,
+    generator,
+    make_problem,
+    sites_of,
+)
+from gpclass.montecarlo.slice_step import Chains, Tilt, log_sites, slice_step
+from gpclass.priors import Prior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+PILOT_CHAINS: Final = 32
+# The pilot has this fraction of the temperatures, but never fewer than FEWEST: with a third of
+# the chains it takes a hundredth or two of the time.
+PILOT_FRACTION: Final = 0.05
+FEWEST: Final = 50
+# Share of the temperatures that stay where the pilot had them, should it have misled.
+DEFENSIVE: Final = 0.1
+# Kuss and Rasmussen take the fourth power of equal steps from the prior; from an approximation the
+# ratio varies less along the way.
+EXPONENT_PRIOR: Final = 4
+EXPONENT_SITES: Final = 2
+# From the prior, Gaussians for the moves at these inverse temperatures, (k / 16)^3: their number
+# was not felt between 20 and 40.
+N_GUIDES: Final = 16
+# Guides shape moves and need no digits.
+GUIDE_TOL: Final = 1e-3
+# Likelihoods write log 0 as -1e300.
+LOG_ZERO: Final = -1e200
+
+
+@final
+@dataclass(frozen=True)
+class EvidenceEstimate:
+    """An estimate of ``log Z = log int p(f) prod_i p(y_i|f_i)^w_i df`` and of its error.
+
+    The average of the chains' importance weights has the evidence Z for its expectation, however
+    few the temperatures; the logarithm of the average lies below log Z by about half of
+    ``standard_error`` squared.
+
+    Parameters
+    ----------
+    log_evidence : float
+        In nats.
+    standard_error : float
+        Of ``log_evidence``, by the delta method: the standard error of the average weight over
+        the average. Infinite for one chain.
+    jackknife_error : float
+        The same by leaving out one chain at a time; where it is much larger, a few weights
+        dominate and neither can be trusted. Infinite for one chain.
+    effective_sample_size : float
+        ``(sum w)^2 / sum w^2``, of the chains.
+    log_weights : ndarray of shape (n_chains,)
+        Logarithms of the importance weights; the log of their average is ``log_evidence``.
+    temperatures : ndarray of shape (n_temperatures + 1,)
+        Inverse temperatures, from 0 to 1.
+    evaluations_per_step : float
+        Values of the log likelihood for one move of one chain.
+    seconds : float
+        Time taken.
+    """
+
+    log_evidence: float
+    standard_error: float
+    jackknife_error: float
+    effective_sample_size: float
+    log_weights: Array
+    temperatures: Array
+    evaluations_per_step: float
+    seconds: float
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains, the largest that ``effective_sample_size`` can be."""
+        return len(self.log_weights)
+
+
+def annealed_importance_sampling(
+    K: Prior | ArrayLike,
+    y: ArrayLike,
+    likelihood: Likelihood,
+    *,
+    weights: ArrayLike | None = None,
+    n_chains: int = 100,
+    n_temperatures: int = 1000,
+    start: Literal["prior"] | Approximation | Sites = "prior",
+    schedule: Literal["adaptive", "power"] = "adaptive",
+    guides: Literal["auto", "ep", "none"] = "auto",
+    random_state: RandomState = None,
+    progress: Progress = None,
+) -> EvidenceEstimate:
+    """Estimate the evidence by annealing from a Gaussian whose mass is known to the posterior.
+
+    Along ``q(f) (p(f) prod_i p(y_i|f_i)^w_i / q(f))^beta``, beta rising from 0 to 1, every chain
+    moves by elliptical slice sampling and gathers ``log w = sum_t (beta_{t+1} - beta_t) log
+    (p(f_t) prod_i p(y_i|f_ti)^w_i / q(f_t))``; q is the prior, or the prior beside Gaussian sites.
+
+    Parameters
+    ----------
+    K : DensePrior, or array-like of shape (n, n)
+        Prior covariance, positive semi-definite; a singular one needs no jitter.
+    y : array-like of shape (n,)
+        Labels, -1 or +1.
+    likelihood : Likelihood
+        Only its ``log_prob`` is used, but for ``guides``.
+    weights : array-like of shape (n,), default=None
+        Powers of the likelihood terms.
+    n_chains : int, default=100
+        Chains: the error falls with the square root of their number.
+    n_temperatures : int, default=1000
+        Steps from 0 to 1. The variance of a chain's log weight falls about in proportion; bring
+        it to one or below before adding chains.
+    start : "prior", Approximation or Sites, default="prior"
+        Where to anneal from. The sites of an approximation that is any good leave little to do:
+        the error is far smaller.
+    schedule : {"adaptive", "power"}, default="adaptive"
+        How the temperatures lie. "adaptive": by a pilot run with random numbers of its own, so
+        that each step adds about as much variance; this does not bias the estimate. "power":
+        ``(t / n_temperatures)^4`` from the prior, and squares from an approximation.
+    guides : {"auto", "ep", "none"}, default="auto"
+        From the prior: which Gaussians the ellipses of the moves belong to. "ep": EP for the
+        tempered likelihood at 16 temperatures. "none": the prior,
+        whose ellipses are much too wide for a strong signal. "auto": "ep" where the likelihood is
+        log-concave, "none" where it is not. This shapes the moves and leaves their target: the
+        expectation of the weights stays what it is, however bad the guides.
+    random_state : int, Generator, RandomState or None, default=None
+        Where the random numbers come from; an int gives the same bits every time.
+    progress : bool or callable, default=None
+        True shows a line on stderr; a callable is called with the steps done and their number.
+
+    Returns
+    -------
+    EvidenceEstimate
+
+    Raises
+    ------
+    ValueError, TypeError
+        For bad labels, weights, counts, names or lengths, and for a likelihood that is zero
+        somewhere, since a chain that begins there has no weight to gain.
+    NotPositiveDefiniteError
+        Where K is not positive semi-definite, or ``start`` has no proper Gaussian.
+
+    References
+    ----------
+    Neal, Annealed importance sampling, Statistics and Computing 11, 2001; Kuss and Rasmussen,
+    JMLR 6, 2005, for GP classification (RW06 Figure 3.12).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.inference import EP
+    >>> from gpclass.likelihoods import Probit
+    >>> K, y = np.array([[4.0, 2.0], [2.0, 4.0]]), [1, 1]
+    >>> exact = np.log(0.25 + np.arcsin(2 / 5) / (2 * np.pi))
+    >>> estimate = annealed_importance_sampling(
+    ...     K, y, Probit(), start=EP()(K, y, Probit()), n_temperatures=50, random_state=0
+    ... )
+    >>> bool(abs(estimate.log_evidence - exact) < 4 * estimate.standard_error < 0.05)
+    True
+    """
+    if schedule not in ("adaptive", "power"):
+        raise ValueError(f"schedule must be 'adaptive' or 'power', got {schedule!r}")
+    if guides not in ("auto", "ep", "none"):
+        raise ValueError(f"guides must be 'auto', 'ep' or 'none', got {guides!r}")
+    problem = make_problem(K, y, likelihood, weights)
+    if isinstance(start, str):
+        if start != "prior":
+            raise ValueError(f"start must be 'prior', an Approximation or Sites, got {start!r}")
+        sites = None
+    else:
+        sites = sites_of(start, problem.prior.n, "start")
+        if sites is None:
+            raise TypeError("start must be 'prior', an Approximation or Sites, got None")
+    guided = guides == "ep" or (guides == "auto" and likelihood.log_concave)
+    return anneal(
+        problem,
+        sites,
+        tempered_sites(K, problem, likelihood) if guided and sites is None else [],
+        n_chains=n_chains,
+        n_temperatures=n_temperatures,
+        adaptive=schedule == "adaptive",
+        rng=generator(random_state),
+        progress=progress,
+    )
+
+
+def tempered_sites(
+    K: Prior | ArrayLike, problem: Problem, likelihood: Likelihood
+) -> list[tuple[float, Sites]]:
+    """EP's sites for the likelihood at inverse temperatures ``(k / N_GUIDES)^3``."""
+    method, sites, found = EP(tol=GUIDE_TOL), None, []
+    for power in (np.arange(1, N_GUIDES + 1) / N_GUIDES) ** 3:
+        sites = method(K, problem.y, likelihood, weights=power * problem.weights, init=sites).sites
+        found.append((float(power), sites))
+    return found
+
+
+def anneal(
+    problem: Problem,
+    sites: Sites | None,
+    guides: list[tuple[float, Sites]],
+    *,
+    n_chains: int,
+    n_temperatures: int,
+    adaptive: bool,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> EvidenceEstimate:
+    """`annealed_importance_sampling` of a checked problem.
+
+    Parameters
+    ----------
+    sites : Sites or None
+        Of the Gaussian to anneal from; None: the prior.
+    guides : list of (float, Sites)
+        Sites of the Gaussian for the moves near an inverse temperature; empty: the start.
+    """
+    check_counts(n_chains=n_chains, n_temperatures=n_temperatures)
+    began = time.perf_counter()
+    path = _Path.of(problem, sites, guides)
+    n_pilot = min(n_temperatures, max(FEWEST, round(PILOT_FRACTION * n_temperatures)))
+    reporter = Reporter(progress, n_temperatures + adaptive * n_pilot, "annealing")
+    exponent = EXPONENT_PRIOR if sites is None else EXPONENT_SITES
+    temperatures = _power(n_temperatures, exponent)
+    if adaptive:
+        pilot = _power(n_pilot, exponent)
+        run = _run(path, pilot, PILOT_CHAINS, rng, reporter.step)
+        temperatures = _equal_steps(pilot, run, n_temperatures)
+    run = _run(path, temperatures, n_chains, rng, reporter.step)
+    log_weights = run.log_weights + path.base.log_mass
+    top = float(log_weights.max())
+    w = np.exp(log_weights - top)
+    return EvidenceEstimate(
+        log_evidence=top + float(np.log(w.mean())),
+        standard_error=_delta_error(w),
+        jackknife_error=_jackknife_error(w),
+        effective_sample_size=float(w.sum() ** 2 / (w @ w)),
+        log_weights=log_weights,
+        temperatures=temperatures,
+        evaluations_per_step=run.n_evaluations / max(1, n_chains * (n_temperatures - 1)),
+        seconds=time.perf_counter() - began,
+    )
+
+
+class _Guide(NamedTuple):
+    """The Gaussian of the ellipses near an inverse temperature, and its sites."""
+
+    power: float
+    gaussian: LatentGaussian
+    sites: Sites
+
+
+@final
+@dataclass(frozen=True)
+class _Path:
+    """The densities ``base(f) (p(y|f) / prod_i site_i)^beta`` and the moves along them."""
+
+    problem: Problem
+    base: LatentGaussian
+    sites: Sites
+    guides: list[_Guide]
+
+    @classmethod
+    def of(
+        cls, problem: Problem, sites: Sites | None, guides: list[tuple[float, Sites]]
+    ) -> "_Path":
+        prior = problem.prior
+        if sites is None:
+            base, sites = prior, Sites(np.zeros(prior.n), np.zeros(prior.n))
+        else:
+            base = prior.beside(sites)
+        made = [_Guide(power, prior.beside(guide), guide) for power, guide in guides]
+        return cls(problem, base, sites, made or [_Guide(1.0, base, sites)])
+
+    def log_ratio(self, chains: Chains) -> Array:
+        """``log p(y|f) - log prod_i site_i``, shape (R,)."""
+        return chains.log_likelihood - log_sites(self.sites, chains.f)
+
+    def move(self, power: float, chains: Chains, rng: np.random.Generator) -> tuple[Chains, int]:
+        """One step at inverse temperature ``power``; also the evaluations that it took."""
+        guide = min(self.guides, key=lambda guide: abs(np.log(guide.power / power)))
+        rest = Sites(
+            (1.0 - power) * self.sites.nu - guide.sites.nu,
+            (1.0 - power) * self.sites.tau - guide.sites.tau,
+        )
+        tilt = Tilt(power, rest if rest.nu.any() or rest.tau.any() else None)
+        chains, counts = slice_step(guide.gaussian, tilt, self.problem.log_likelihood, chains, rng)
+        return chains, counts.n_evaluations
+
+
+class _Run(NamedTuple):
+    """Log weights (R,), and what was seen at each temperature but the last, shape (T,).
+
+    ``deviation`` is that of the log ratio over the chains, ``correlation`` that of the log ratio
+    with itself one step on.
+    """
+
+    log_weights: Array
+    deviation: Array
+    correlation: Array
+    n_evaluations: int
+
+
+def _run(
+    path: _Path,
+    temperatures: Array,
+    n_chains: int,
+    rng: np.random.Generator,
+    tell: Callable[[], None],
+) -> _Run:
+    f = path.base.draw(rng, n_chains).f
+    chains = Chains(f, path.problem.log_likelihood(f))
+    if chains.log_likelihood.min() < LOG_ZERO:
+        raise ValueError(
+            "the likelihood is zero at some of the latent values that annealing starts from, and "
+            "their chains could never gain weight: anneal a likelihood that is positive everywhere"
+            " (a noisy threshold with epsilon > 0)"
+        )
+    ratio = path.log_ratio(chains)
+    n_steps = len(temperatures) - 1
+    log_weights, n_evaluations = np.zeros(n_chains), 0
+    deviation, correlation = np.empty(n_steps), np.zeros(n_steps)
+    for t in range(n_steps):
+        log_weights += (temperatures[t + 1] - temperatures[t]) * ratio
+        centred, deviation[t] = ratio - ratio.mean(), ratio.std()
+        if t + 1 < n_steps:
+            chains, made = path.move(float(temperatures[t + 1]), chains, rng)
+            n_evaluations += made
+            ratio = path.log_ratio(chains)
+            scale = n_chains * deviation[t] * ratio.std()
+            if scale > 0.0:
+                correlation[t] = centred @ (ratio - ratio.mean()) / scale
+        elif t > 0:
+            correlation[t] = correlation[t - 1]
+        tell()
+    return _Run(log_weights, deviation, correlation, n_evaluations)
+
+
+def _power(n_temperatures: int, exponent: int) -> Array:
+    """``(t / T)^exponent`` for t from 0 to T."""
+    return np.asarray(np.linspace(0.0, 1.0, n_temperatures + 1) ** exponent)
+
+
+def _equal_steps(pilot: Array, run: _Run, n_temperatures: int) -> Array:
+    """Inverse temperatures that share the variance of the log weight equally.
+
+    A step of size d adds ``d^2 deviation^2 (1 + rho) / (1 - rho)``, rho the autocorrelation of the
+    moves there: the steps are equal in the integral of the root of that.
+    """
+    rho = np.clip(_smooth(run.correlation), 0.0, 0.99)
+    speed = _smooth(run.deviation) * np.sqrt((1.0 + rho) / (1.0 - rho))
+    length = np.r_[0.0, np.cumsum(speed * np.diff(pilot))]
+    share = np.linspace(0.0, 1.0, len(pilot))
+    if length[-1] > 0.0:
+        share = (1.0 - DEFENSIVE) * length / length[-1] + DEFENSIVE * share
+    temperatures = np.interp(np.linspace(0.0, 1.0, n_temperatures + 1), share, pilot)
+    temperatures[-1] = 1.0
+    return temperatures
+
+
+def _smooth(x: Array) -> Array:
+    """Running mean over 15 neighbours, fewer near the ends."""
+    total = np.r_[0.0, np.cumsum(x)]
+    low = np.maximum(np.arange(len(x)) - 7, 0)
+    high = np.minimum(np.arange(len(x)) + 8, len(x))
+    return np.asarray((total[high] - total[low]) / (high - low))
+
+
+def _delta_error(w: Array) -> float:
+    """Standard error of ``log mean(w)``: that of the mean over the mean."""
+    if len(w) == 1:
+        return float("inf")
+    return float(w.std(ddof=1) / (np.sqrt(len(w)) * w.mean()))
+
+
+def _jackknife_error(w: Array) -> float:
+    """Standard error of ``log mean(w)`` from the means without one chain."""
+    n = len(w)
+    if n == 1:
+        return float("inf")
+    rest = w.sum() - w
+    # a chain that has all the weight leaves nothing behind, and no error that could be told
+    if (rest <= 0.0).any():
+        return float("inf")
+    logs = np.log(rest / (n - 1))
+    return float(np.sqrt((n - 1) / n * ((logs - logs.mean()) ** 2).sum()))

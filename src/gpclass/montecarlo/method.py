@@ -1,0 +1,258 @@
+"""Monte Carlo as an inference method: samples for predictions, annealing for the evidence."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Literal, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.inference.approximation import Approximation
+from gpclass.inference.ep import EP
+from gpclass.likelihoods.base import Likelihood
+from gpclass.montecarlo.annealing import EvidenceEstimate, anneal, tempered_sites
+from gpclass.montecarlo.problem import (
+    RandomState,
+    check_counts,
+    generator,
+    make_problem,
+    sites_of,
+)
+from gpclass.montecarlo.samples import SamplePosterior, Samples
+from gpclass.montecarlo.slice_sampling import SliceSamples, sample
+from gpclass.priors import Prior
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+# Split R-hat above this: the chains have not forgotten where they started.
+LARGEST_RHAT: Final = 1.05
+# Below this many effective draws a posterior mean has an error of a tenth of a deviation.
+FEWEST_EFFECTIVE: Final = 100.0
+# Below this many effective chains of the annealing its standard error is itself a guess.
+FEWEST_WEIGHTS: Final = 10.0
+
+
+class ChainOutcome(Enum):
+    """How Monte Carlo ended; the value says what happened and what to try."""
+
+    CONVERGED = "the chains agree and have enough effective draws"
+    SHORT_CHAINS = (
+        "the chains are too short: split R-hat is above 1.05, fewer than 100 of the draws of a "
+        "latent value or of the log likelihood are effective, or fewer than 10 of the annealed "
+        "chains bear the evidence; raise thin, n_burn and n_samples, or n_temperatures"
+    )
+
+    @property
+    def converged(self) -> bool:
+        """Whether the result can be used as the truth, within its errors."""
+        return self is ChainOutcome.CONVERGED
+
+
+@final
+@dataclass(frozen=True)
+class MonteCarloApproximation:
+    """Samples of the posterior and an unbiased estimate of the evidence.
+
+    It has the attributes of `Approximation` but for the sites, which samples do not have.
+
+    Parameters
+    ----------
+    posterior : SamplePosterior
+    draws : SliceSamples
+        With their diagnostics.
+    evidence : EvidenceEstimate or None
+        None where it was not asked for.
+    outcome : ChainOutcome
+    n_iter : int
+        Moves of each chain.
+    """
+
+    posterior: SamplePosterior
+    draws: SliceSamples
+    evidence: EvidenceEstimate | None
+    outcome: ChainOutcome
+    n_iter: int
+
+    @property
+    def log_evidence(self) -> float:
+        """``log p(y | X, theta)`` in nats; NaN where it was not asked for."""
+        return float("nan") if self.evidence is None else self.evidence.log_evidence
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Its standard error; NaN where it was not asked for."""
+        return float("nan") if self.evidence is None else self.evidence.standard_error
+
+    @property
+    def samples(self) -> Samples:
+        """What a saved model needs, beside K, to predict."""
+        return self.posterior.samples
+
+    @property
+    def n_factorisations(self) -> int:
+        """Factorisations of K: its eigenvectors."""
+        return 1
+
+    @property
+    def converged(self) -> bool:
+        """Whether the chains were long enough."""
+        return self.outcome.converged
+
+    def evidence_pullback(self) -> Any:
+        """Refuse: there is none.
+
+        Raises
+        ------
+        ValueError
+            Always, with what to do instead.
+        """
+        raise ValueError(
+            "Monte Carlo has no gradient of the evidence: learn the hyperparameters by another "
+            "method (inference='ep') and take its kernel, or fix them with optimizer=None"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class MonteCarlo:
+    """Elliptical slice sampling for predictions, annealed importance sampling for the evidence.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+        Draws kept, of all chains together; rounded up to a multiple of ``n_chains``.
+    n_burn : int, default=500
+        Moves of every chain before the first draw that is kept.
+    n_chains : int, default=20
+        Chains of the slice sampler.
+    thin : int, default=30
+        Moves from a draw to the next.
+    random_state : int, Generator, RandomState or None, default=0
+        An int gives the same bits every time.
+    evidence : bool, default=True
+        Whether to estimate the evidence; it takes most of the time.
+    n_temperatures : int, default=1000
+        Steps of the annealing.
+    n_annealed : int, default=100
+        Its chains.
+    start : {"auto", "ep", "prior"}, default="auto"
+        The Gaussian that the ellipses belong to and that annealing starts from, where no ``init``
+        is given. "ep": that of EP. "auto": "ep" where the likelihood is log-concave, so that the
+        posterior has one mode, else "prior". It affects the time and the error, not the limit.
+
+    References
+    ----------
+    Murray, Adams and MacKay, AISTATS 2010; Neal, Statistics and Computing 11, 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.likelihoods import Probit
+    >>> q = MonteCarlo()(np.eye(2), [1, -1], Probit())
+    >>> bool(abs(q.log_evidence - 2 * np.log(0.5)) < 4 * q.log_evidence_error < 0.1)
+    True
+    >>> q.outcome.name
+    'CONVERGED'
+    """
+
+    n_samples: int = 1000
+    n_burn: int = 500
+    n_chains: int = 20
+    thin: int = 30
+    random_state: RandomState = 0
+    evidence: bool = True
+    n_temperatures: int = 1000
+    n_annealed: int = 100
+    start: Literal["auto", "ep", "prior"] = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        check_counts(
+            n_samples=self.n_samples,
+            n_burn=self.n_burn,
+            n_chains=self.n_chains,
+            thin=self.thin,
+            n_temperatures=self.n_temperatures,
+            n_annealed=self.n_annealed,
+        )
+        if self.start not in ("auto", "ep", "prior"):
+            raise ValueError(f"start must be 'auto', 'ep' or 'prior', got {self.start!r}")
+
+    def __call__(
+        self,
+        prior: Prior | ArrayLike,
+        y: ArrayLike,
+        likelihood: Likelihood,
+        *,
+        weights: ArrayLike | None = None,
+        init: Approximation | Sites | None = None,
+    ) -> MonteCarloApproximation:
+        """Sample ``p(f | y)`` and estimate ``p(y)``.
+
+        Parameters
+        ----------
+        prior : DensePrior, or array-like of shape (n, n)
+            Prior of the latent values; an array is taken as `DensePrior`.
+        y : array-like of shape (n,)
+            Labels, -1 or +1.
+        likelihood : Likelihood
+            Only its ``log_prob`` is used, but for ``start``.
+        weights : array-like of shape (n,), default=None
+            Powers of the likelihood terms.
+        init : Approximation or Sites, default=None
+            The Gaussian to start from, instead of that of ``start``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For bad labels, weights or lengths, and where the evidence is asked for a likelihood
+            that is zero somewhere.
+        NotPositiveDefiniteError
+            Where K is not positive semi-definite, or ``init`` has no proper Gaussian.
+        """
+        problem, concave = make_problem(prior, y, likelihood, weights), likelihood.log_concave
+        sites = sites_of(init, problem.prior.n, "init")
+        if sites is None and (self.start == "ep" or (self.start == "auto" and concave)):
+            sites = EP()(prior, y, likelihood, weights=weights).sites
+        rng = generator(self.random_state)
+        draws = sample(
+            problem,
+            sites,
+            n_samples=self.n_samples,
+            n_burn=self.n_burn,
+            n_chains=self.n_chains,
+            thin=self.thin,
+            rng=rng,
+            progress=None,
+        )
+        estimate = None
+        if self.evidence:
+            guided = sites is None and concave
+            estimate = anneal(
+                problem,
+                sites,
+                tempered_sites(prior, problem, likelihood) if guided else [],
+                n_chains=self.n_annealed,
+                n_temperatures=self.n_temperatures,
+                adaptive=True,
+                rng=rng,
+                progress=None,
+            )
+        return MonteCarloApproximation(
+            posterior=SamplePosterior(draws.samples, problem.prior.weight_root),
+            draws=draws,
+            evidence=estimate,
+            outcome=_outcome(draws, estimate),
+            n_iter=self.n_burn + draws.f.shape[1] * self.thin,
+        )
+
+
+def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> ChainOutcome:
+    """Compare the diagnostics with their limits; NaN, from too few draws, counts as short."""
+    rhat = np.r_[draws.rhat, draws.log_likelihood_rhat]
+    ess = np.r_[draws.effective_sample_size, draws.log_likelihood_effective_sample_size]
+    long = bool((rhat <= LARGEST_RHAT).all() and (ess >= FEWEST_EFFECTIVE).all())
+    if estimate is not None:
+        long = long and estimate.effective_sample_size >= min(FEWEST_WEIGHTS, estimate.n_chains)
+    return ChainOutcome.CONVERGED if long else ChainOutcome.SHORT_CHAINS
