@@ -31,7 +31,7 @@ from gpclass.learning import (
     learn_all,
 )
 from gpclass.likelihoods import Likelihood, get_likelihood
-from gpclass.model import BinaryModel, log_probabilities
+from gpclass.model import BinaryModel
 from gpclass.parts import (
     as_objects,
     check_kernel_argument,
@@ -65,12 +65,14 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
         What a label says about the latent. "threshold" is `NoisyThreshold`, whose share of
         wrong labels is learnt.
-    inference : {"ep", "laplace", "pl", "vi", "bound"} or a method such as \
+    inference : {"ep", "laplace", "pl", "vi", "bound", "mcmc"} or a method such as \
             ``EP(schedule="sequential")``, default="ep"
         How the Gaussian is found. EP's evidence and probabilities are the closest to the truth;
-        Laplace's method takes about half the time.
-    learning : {"evidence"} or Learner, default="evidence"
-        How hyperparameters are found.
+        Laplace's method takes about half the time. "mcmc" samples, for fixed hyperparameters
+        (``optimizer=None``).
+    learning : {"evidence", "em"} or Learner, default="evidence"
+        How hyperparameters are found: by the evidence's gradient, or by EM (KG06), which needs
+        fewer inferences and is worth it where these are slow ("vi").
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         How more than two classes are split. Pairs are coupled into probabilities by the method
         of Wu, Lin & Weng (2004).
@@ -301,7 +303,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if len(last) != len(problems):
             return [None] * len(problems)
         return [
-            model.sites if len(model.sites) == len(problem.y) else None
+            model.start if len(model.sites) == len(problem.y) else None
             for model, problem in zip(last, problems, strict=True)
         ]
 
@@ -349,8 +351,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         X = self._validate_new(X)
         log_pairs = np.empty((len(X), len(self.models_), 2))
         for k, model in enumerate(self.models_):
-            mean, variance = model.latent(X)
-            log_pairs[:, k, :] = log_probabilities(model.problem.likelihood, mean, variance)
+            log_pairs[:, k, :] = model.log_probabilities(X)
         return log_pairs
 
     def predict_proba(self, X: Any) -> Array:
@@ -501,7 +502,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             for t, model in zip(given, self.models_, strict=True)
         ]
         evaluations = [
-            model.problem.evaluate(t, gradient=eval_gradient, init=model.sites)
+            model.problem.evaluate(t, gradient=eval_gradient, init=model.start)
             for model, t in zip(self.models_, thetas, strict=True)
         ]
         if not clone_kernel:

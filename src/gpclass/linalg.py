@@ -241,7 +241,7 @@ class QuasiDefinite:
         """``M^-1 v`` for v of shape (n,)."""
         w = blas.dtrsv(self.L.T, v[self.order], lower=0, trans=1)
         w[self.n_positive :] *= -1.0
-        x = np.empty_like(w)
+        x: Array = np.empty_like(w)
         x[self.order] = blas.dtrsv(self.L.T, w, lower=0, trans=0, overwrite_x=1)
         return x
 

@@ -14,6 +14,7 @@ from gpclass.kernels import cross, diagonal, restrict
 from gpclass.learning import BinaryProblem
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import TILE
+from gpclass.montecarlo import SamplePosterior, Samples
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -51,7 +52,7 @@ class BinaryModel:
     ----------
     problem : BinaryProblem
         With the hyperparameters that were learnt.
-    sites : Sites
+    sites : Sites, or Samples in their place
     log_evidence : float
     outcome_name : str
         Name of the `Outcome` of the inference that found the sites.
@@ -60,7 +61,7 @@ class BinaryModel:
     """
 
     problem: BinaryProblem
-    sites: Sites
+    sites: Sites | Samples
     log_evidence: float
     outcome_name: str
     n_iter: int
@@ -82,14 +83,22 @@ class BinaryModel:
         return Outcome[self.outcome_name]
 
     @cached_property
-    def posterior(self) -> SitePosterior:
+    def posterior(self) -> SitePosterior | SamplePosterior:
         """Posterior at the training inputs."""
-        return SitePosterior.from_sites(self.problem.prior(), self.sites)
+        prior = self.problem.prior()
+        if isinstance(self.sites, Samples):
+            return SamplePosterior.from_samples(prior, self.sites)
+        return SitePosterior.from_sites(prior, self.sites)
+
+    @property
+    def start(self) -> Sites | None:
+        """Where another inference may start."""
+        return None if isinstance(self.sites, Samples) else self.sites
 
     def approximation(self) -> Approximation:
         """Run the inference again from its own end: the evidence with its gradient."""
         problem = self.problem
-        return problem.evaluate(problem.theta, gradient=False, init=self.sites).approximation
+        return problem.evaluate(problem.theta, gradient=False, init=self.start).approximation
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the factor."""
@@ -130,12 +139,39 @@ class BinaryModel:
             )
         return mean, variance
 
+    def log_probabilities(self, X: Any) -> Array:
+        """``log P(-1)`` and ``log P(+1)`` at new inputs, shape (m, 2).
+
+        Averages over the Gaussian of the latent, or over samples where the posterior has them.
+        """
+        posterior = self.posterior
+        if isinstance(posterior, SitePosterior):
+            return log_probabilities(self.problem.likelihood, *self.latent(X))
+        trained_on = self.problem.inputs
+        log_p = np.empty((len(X), 2))
+        for start in range(0, len(X), CHUNK):
+            part = slice(start, min(start + CHUNK, len(X)))
+            K_cross, k_diag = self._covariances(X[part], trained_on)
+            if not (np.isfinite(K_cross).all() and np.isfinite(k_diag).all()):
+                raise NotPositiveDefiniteError(
+                    f"the kernel {self.problem.kernel} overflows at new rows"
+                )
+            found = posterior.log_probabilities(self.problem.likelihood, K_cross, k_diag)
+            log_p[part] = found[: part.stop - part.start]
+        return log_p
+
     def _latent_chunk(self, X: Any, trained_on: Any) -> tuple[Array, Array]:
+        # an overflow is found and told by the caller
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, variance = self.posterior.predict(*self._covariances(X, trained_on))
+        return mean[: len(X)], variance[: len(X)]
+
+    def _covariances(self, X: Any, trained_on: Any) -> tuple[Array, Array]:
+        """Covariances with the training inputs and variances, padded to whole tiles."""
         problem = self.problem
         if problem.rows is not None:
             X = restrict(problem.kernel, X, problem.rows, len(problem.X))
         m = len(X)
-        # an overflow is found and told by the caller
         with np.errstate(over="ignore", invalid="ignore"):
             k_diag = np.zeros(m + -m % TILE)
             k_diag[:m] = diagonal(problem.kernel, X, trained_on)
@@ -147,5 +183,4 @@ class BinaryModel:
             K_cross = cross(problem.kernel, trained_on, X)
             if m % TILE:
                 K_cross = np.hstack([K_cross, np.zeros((len(K_cross), -m % TILE))])
-            mean, variance = self.posterior.predict(K_cross, k_diag)
-        return mean[:m], variance[:m]
+        return K_cross, k_diag

@@ -7,15 +7,17 @@ from typing import Any, Final, final
 
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.utils import check_random_state
 
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.kernels import uses_precomputed
-from gpclass.learning import KeepFixed, Learner, MaximiseEvidence
+from gpclass.learning import ExpectationMaximisation, KeepFixed, Learner, MaximiseEvidence
 from gpclass.likelihoods import Likelihood, get_likelihood
+from gpclass.montecarlo import MonteCarlo
 from gpclass.multiclass import DECOMPOSITIONS, Decomposition
 from gpclass.report import parameter_names
 
-LEARNINGS: Final = ("evidence",)
+LEARNINGS: Final = ("evidence", "em")
 
 
 @final
@@ -57,7 +59,9 @@ def pick_parts(estimator: Any) -> Parts:
     multi_class = _named("multi_class", estimator.multi_class, DECOMPOSITIONS)
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
-        inference=_pick_inference(estimator.inference, int(estimator.max_iter_predict)),
+        inference=_pick_inference(
+            estimator.inference, int(estimator.max_iter_predict), _seed(estimator.random_state)
+        ),
         learner=_pick_learner(estimator.learning, estimator.optimizer),
         decomposition=DECOMPOSITIONS[multi_class](),
     )
@@ -158,7 +162,16 @@ def _check_integer(name: str, value: Any, minimum: int | None) -> None:
         raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
 
 
-def _pick_inference(inference: Any, max_iter: int) -> InferenceMethod:
+def _seed(random_state: Any) -> int:
+    """Seed of what an inference draws: 0 for None, so that a fit can be repeated."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _pick_inference(inference: Any, max_iter: int, seed: int) -> InferenceMethod:
     if callable(inference) and not isinstance(inference, type):
         try:
             named: Any = inspect.signature(inference).parameters
@@ -169,9 +182,13 @@ def _pick_inference(inference: Any, max_iter: int) -> InferenceMethod:
                 "inference must be called as method(prior, y, likelihood, *, weights, init), got "
                 f"{inference!r}"
             )
-        method: InferenceMethod = inference
-        return method
-    return METHODS[_named("inference", inference, METHODS)](max_iter=max_iter)
+        given: Any = inference
+    else:
+        name = _named("inference", inference, (*METHODS, "mcmc"))
+        monte_carlo = name == "mcmc"
+        given = MonteCarlo(random_state=seed) if monte_carlo else METHODS[name](max_iter=max_iter)
+    method: InferenceMethod = given
+    return method
 
 
 def _pick_learner(learning: Any, optimizer: Any) -> Learner:
@@ -180,4 +197,14 @@ def _pick_learner(learning: Any, optimizer: Any) -> Learner:
     _named("learning", learning, LEARNINGS)
     if isinstance(optimizer, type):
         raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
-    return KeepFixed() if optimizer is None else MaximiseEvidence(optimizer)
+    if optimizer is None:
+        return KeepFixed()
+    if learning == "evidence":
+        return MaximiseEvidence(optimizer)
+    if callable(optimizer):
+        raise ValueError(
+            "learning='em' maximises by itself: leave optimizer at 'fmin_l_bfgs_b', or take "
+            "learning='evidence' for an optimizer of your own"
+        )
+    MaximiseEvidence(optimizer)  # refuses a name that does not exist
+    return ExpectationMaximisation()

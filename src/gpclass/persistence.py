@@ -3,9 +3,16 @@
 from gpclass.classifier import GaussianProcessClassifier
 from gpclass.inference import METHODS
 from gpclass.kernels import Precomputed
-from gpclass.learning import BinaryProblem, KeepFixed, LearningRun, MaximiseEvidence
+from gpclass.learning import (
+    BinaryProblem,
+    ExpectationMaximisation,
+    KeepFixed,
+    LearningRun,
+    MaximiseEvidence,
+)
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.model import BinaryModel
+from gpclass.montecarlo import MonteCarlo, Samples
 from gpclass.multiclass import DECOMPOSITIONS
 from gpclass.report import OptimizerReport, ReportedRun
 from gpclass.sites import Sites
@@ -28,12 +35,15 @@ def trusted_types() -> list[str]:
         GaussianProcessClassifier,
         BinaryModel,
         BinaryProblem,
+        ExpectationMaximisation,
         KeepFixed,
         LearningRun,
         MaximiseEvidence,
+        MonteCarlo,
         OptimizerReport,
         Precomputed,
         ReportedRun,
+        Samples,
         Sites,
         *METHODS.values(),
         *LIKELIHOODS.values(),

@@ -42,6 +42,11 @@ class Outcome(Enum):
         "or to cavities of infinite or negative variance; take a likelihood that is log-concave "
         "(probit, logit), a larger epsilon, or EP in the place of PL"
     )
+    SHORT_CHAINS = (
+        "has chains that are too short: split R-hat is above 1.05, fewer than 100 of the draws of "
+        "a latent value or of the log likelihood are effective, or fewer than 10 of the annealed "
+        "chains bear the evidence; raise thin, n_burn and n_samples, or n_temperatures"
+    )
     MAX_ITER = (
         "stopped at the iteration limit before the tolerance was reached; raise max_iter_predict "
         "(or max_iter of the inference method), or bound the signal variance"

@@ -21,10 +21,11 @@ class Energy:
 
     With ``Phi = log int p(f) prod site df = -log |I + T K| / 2 + nu^T m / 2``, the log partition
     function A of a Gaussian by its natural parameters, marginals eta, cavities
-    ``lambda = eta - s`` (s a copy's site) and
-    ``G(lambda) = log int p(y|f) exp(lambda . (f, -f^2/2)) df``, it is ``Phi + sum_i count_i (G(lambda_i) - A(eta_i))``. Marginals have moments
-    ``mu = A'(eta)``, tilted densities ``mu^ = G'(lambda)``, and ``dPhi = sum_i mu_i . dS_i`` for
-    the rows' sites S = count s, so all derivatives vanish with ``mu^ - mu``:
+    ``lambda = eta - s`` (s a copy's site) and ``G(lambda)``, the logarithm of
+    ``int p(y|f) exp(lambda . (f, -f^2 / 2)) df``, it is
+    ``Phi + sum_i count_i (G(lambda_i) - A(eta_i))``. Marginals have moments ``mu = A'(eta)``,
+    tilted densities ``mu^ = G'(lambda)``, and ``dPhi = sum_i mu_i . dS_i`` for the rows' sites
+    ``S = count s``, so all derivatives vanish with ``mu^ - mu``:
     ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i``.
 
     Parameters

@@ -23,8 +23,8 @@ from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
-# Central differences with these steps (in deviations, relative for variances) have errors near 1e-10
-# at fourth order, for gradients, and near 1e-6 at second order, for steps.
+# Central differences with these steps (in deviations, relative for variances) have errors near
+# 1e-10 at fourth order, for gradients, and near 1e-6 at second order, for steps.
 STEP: Final = 3e-3
 FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))
 SECOND: Final = ((-0.5, -1.0), (0.5, 1.0))

@@ -1,4 +1,4 @@
-"""How the hyperparameters are found: by the evidence, or not at all, for now."""
+"""How the hyperparameters are found: by the evidence, by EM, or not at all."""
 
 from gpclass.learning.base import (
     BinaryProblem,
@@ -8,12 +8,14 @@ from gpclass.learning.base import (
     LearningRun,
     draw_starts,
 )
+from gpclass.learning.em import ExpectationMaximisation
 from gpclass.learning.evidence import KeepFixed, MaximiseEvidence
 from gpclass.learning.several import learn_all
 
 __all__ = [
     "BinaryProblem",
     "Evaluation",
+    "ExpectationMaximisation",
     "KeepFixed",
     "Learned",
     "Learner",

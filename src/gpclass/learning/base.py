@@ -92,7 +92,8 @@ class BinaryProblem:
     @property
     def n_kernel(self) -> int:
         """How many entries of theta are the kernel's."""
-        return int(self.kernel.n_dims)
+        with np.errstate(divide="ignore"):
+            return int(self.kernel.n_dims)
 
     @property
     def bounds(self) -> Array:
@@ -135,6 +136,12 @@ class BinaryProblem:
         NotPositiveDefiniteError
             Where the kernel matrix is not finite or not positive semi-definite.
         """
+        if gradient and not getattr(self.inference, "differentiable", True):
+            raise ValueError(
+                f"{type(self.inference).__name__} has no gradient of the evidence to learn by: fix "
+                "the hyperparameters with optimizer=None, or learn them by another method "
+                "(inference='ep') and take its kernel"
+            )
         there = self.at(theta)
         kernel, X = there.kernel, self.inputs
         slope = None

@@ -1,23 +1,17 @@
 """Hyperparameters by maximising the evidence (type-II maximum likelihood), or left as they are."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, final
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.learning.base import (
-    BinaryProblem,
-    Evaluation,
-    Learned,
-    Learner,
-    LearningRun,
-    Progress,
-)
-from gpclass.learning.parallel import runs_here, side_by_side
+from gpclass.learning.base import BinaryProblem, Learned, Learner, Progress
+from gpclass.learning.objective import Objective, Point, RunResult, at_bounds, report
+from gpclass.learning.starts import from_every_start, settle
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -32,112 +26,28 @@ POLISHED: Final = 1e-9
 MAX_POLISH: Final = 8
 NOISE: Final = 1e-12
 MAX_EVALUATIONS: Final = 1000
-# Fewer rows than this run on one BLAS thread: a second saves nothing, and on a busy machine
-# waiting for it made scikit-learn's estimator checks (tens of rows) thirty times slower.
-SMALL: Final = 400
-FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgError)
-
-
-class _Point(NamedTuple):
-    """What is kept of an evaluation: not its n x n arrays."""
-
-    theta: Array
-    log_evidence: float
-    sites: Sites
-
-
-@final
-@dataclass
-class _Objective:
-    """Minus the evidence as an optimiser sees it, with a memory of the best value.
-
-    The value is a pure function of theta up to the solver's tolerance: what is remembered is
-    where the next inference starts and what to report, not what it returns.
-    """
-
-    problem: BinaryProblem
-    init: Sites | None
-    progress: Progress | None
-    best: "_Point | None" = None
-    trace: list[float] = field(default_factory=list)
-    worst: float = 0.0
-
-    def evaluate(self, theta: Array, gradient: bool) -> Evaluation | None:
-        """Evidence at theta, None where it cannot be had."""
-        try:
-            result = self.problem.evaluate(theta, gradient=gradient, init=self._start())
-        except FAILURES:
-            self.trace.append(np.nan)
-            return None
-        self.trace.append(result.log_evidence)
-        self.worst = max(self.worst, -result.log_evidence)
-        self.init = result.approximation.sites
-        if self.best is None or result.log_evidence > self.best.log_evidence:
-            self.best = _Point(np.array(theta), result.log_evidence, self.init)
-        if self.progress is not None:
-            self.progress(result.log_evidence)
-        return result
-
-    def _start(self) -> Sites | None:
-        """Sites of the last evaluation, where there can be one fixed point alone.
-
-        Where there may be several the evidence would depend on the path.
-        """
-        return self.init if self.problem.likelihood.log_concave else None
-
-    def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
-        """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""
-        result = self.evaluate(theta, eval_gradient)
-        if result is None:
-            # A rejected step: worse than anything seen, so that a line search shortens it.
-            value = self.worst + 1e3 + abs(self.worst)
-            return (value, np.zeros(len(theta))) if eval_gradient else value
-        if eval_gradient:
-            assert result.gradient is not None
-            return -result.log_evidence, -result.gradient
-        return -result.log_evidence
-
-
-@final
-@dataclass(frozen=True)
-class _RunResult:
-    run: LearningRun
-    sites: Sites | None
 
 
 def _run(
+    optimizer: str | Optimizer,
     problem: BinaryProblem,
     start: Array,
-    optimizer: str | Optimizer,
     init: Sites | None,
     progress: Progress | None,
-) -> _RunResult:
+) -> RunResult:
     """One optimisation from one start."""
-    objective = _Objective(problem, init, progress)
+    objective = Objective(problem, init, progress)
     bounds = problem.bounds
     if callable(optimizer):
         # The user's optimizer decides which theta is best: it may know more than the evidence.
         end = _returned_theta(optimizer(objective, start, bounds=bounds), start)
         message = "the optimizer that was given returned"
         last = objective.evaluate(end, gradient=False)
-        chosen = last and _Point(end, last.log_evidence, last.approximation.sites)
+        chosen = last and Point(end, last.log_evidence, last.approximation.sites)
     else:
         message, chosen = _lbfgsb(objective, start, bounds)
         end = chosen.theta if chosen is not None else np.array(start)
-    trace = tuple(objective.trace)
-    return _RunResult(
-        LearningRun(
-            start=np.array(start),
-            end=end,
-            log_evidence=chosen.log_evidence if chosen is not None else np.nan,
-            n_evaluations=len(trace),
-            n_rejected=int(np.isnan(trace).sum()),
-            message=message if chosen is not None else "no evaluation of the evidence succeeded",
-            trace=trace,
-            at_bounds=_at_bounds(end, bounds),
-        ),
-        chosen.sites if chosen is not None else None,
-    )
+    return report(objective, start, end, chosen, message)
 
 
 def _returned_theta(returned: Any, start: Array) -> Array:
@@ -156,7 +66,7 @@ def _returned_theta(returned: Any, start: Array) -> Array:
     return theta
 
 
-def _lbfgsb(objective: _Objective, start: Array, bounds: Array) -> tuple[str, _Point | None]:
+def _lbfgsb(objective: Objective, start: Array, bounds: Array) -> tuple[str, Point | None]:
     """Minimise; return why it ended and the best point, polished."""
     found = minimize(
         objective,
@@ -172,7 +82,7 @@ def _lbfgsb(objective: _Objective, start: Array, bounds: Array) -> tuple[str, _P
     return str(found.message), best
 
 
-def _polish(objective: _Objective, point: _Point, g: Array, H: Array, bounds: Array) -> _Point:
+def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Array) -> Point:
     """Follow the gradient to its zero by a few quasi-Newton steps without a line search.
 
     Two data sets that say the same (weights against repeated rows, rows in another order) then
@@ -180,7 +90,7 @@ def _polish(objective: _Objective, point: _Point, g: Array, H: Array, bounds: Ar
     on a bound stays there.
     """
     free = np.ones(len(g), dtype=bool)
-    free[list(_at_bounds(point.theta, bounds))] = False
+    free[list(at_bounds(point.theta, bounds))] = False
     for _ in range(MAX_POLISH):
         if np.abs(g[free]).max(initial=0.0) <= POLISHED:
             break
@@ -200,14 +110,9 @@ def _polish(objective: _Objective, point: _Point, g: Array, H: Array, bounds: Ar
         closer = np.abs(result.gradient[free]).max() < np.abs(g[free]).max()
         gain = result.log_evidence - point.log_evidence
         if gain > noise or (closer and gain >= -noise):
-            point = _Point(target, result.log_evidence, result.approximation.sites)
+            point = Point(target, result.log_evidence, result.approximation.sites)
             g = -result.gradient
     return point
-
-
-def _at_bounds(theta: Array, bounds: Array) -> tuple[int, ...]:
-    """Indices of the entries that lie on a bound, by scikit-learn's own measure."""
-    return tuple(int(i) for i in np.flatnonzero(np.isclose(theta[:, None], bounds).any(axis=1)))
 
 
 @final
@@ -253,32 +158,14 @@ class MaximiseEvidence(Learner):
         NotPositiveDefiniteError
             Where the evidence cannot be evaluated at any start.
         """
-        bounds = problem.bounds
-        if (bounds[:, 0] == bounds[:, 1]).all():
-            # nothing is free: no hyperparameters, or each between two equal bounds
-            return _settle(problem, bounds[:, 0], init, ())
-        here = runs_here(len(starts), n_jobs)
-        results: list[_RunResult] = side_by_side(
-            _run,
-            [
-                (problem, start, self.optimizer, init, progress if here else None)
-                for start in starts
-            ],
+        return from_every_start(
+            partial(_run, self.optimizer),
+            problem,
+            starts,
+            init=init,
             n_jobs=n_jobs,
-            single_thread=len(starts) > 1 or len(problem.y) < SMALL,
+            progress=progress,
         )
-        if progress is not None and not here:
-            for result in results:
-                progress(result.run.log_evidence)
-        evidences = [result.run.log_evidence for result in results]
-        if np.isnan(evidences).all():
-            # say what is wrong in the kernel's own words
-            problem.evaluate(starts[0], gradient=False)
-            raise NotPositiveDefiniteError(
-                f"the evidence of the kernel {problem.kernel} is not finite at its start values"
-            )
-        best = results[int(np.nanargmax(evidences))]
-        return _settle(problem, best.run.end, best.sites, tuple(result.run for result in results))
 
 
 @final
@@ -296,21 +183,7 @@ class KeepFixed(Learner):
         progress: Progress | None = None,
     ) -> Learned:
         """Evaluate the evidence once."""
-        learned = _settle(problem, problem.theta, init, ())
+        learned = settle(problem, problem.theta, init, ())
         if progress is not None:
             progress(learned.log_evidence)
         return learned
-
-
-def _settle(
-    problem: BinaryProblem, theta: Array, init: Sites | None, runs: tuple[LearningRun, ...]
-) -> Learned:
-    final = problem.evaluate(theta, gradient=False, init=init, check=True)
-    return Learned(
-        theta=theta,
-        log_evidence=final.log_evidence,
-        sites=final.approximation.sites,
-        outcome_name=final.approximation.outcome.name,
-        n_iter=final.approximation.n_iter,
-        runs=runs,
-    )

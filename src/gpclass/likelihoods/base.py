@@ -183,7 +183,9 @@ class Likelihood(ABC):
         self._check_theta(theta)
         return self
 
-    def log_z_gradient(self, y: Array, mean: Array, var: Array, power: float = 1.0) -> Array:
+    def log_z_gradient(
+        self, y: Array, mean: Array, var: Array, power: Array | float = 1.0
+    ) -> Array:
         """Gradient of ``log int p(y|f)^power N(f|mean, var) df`` by theta, shape (p, ...).
 
         The mean and variance are held fixed.

@@ -1,13 +1,12 @@
 """Monte Carlo as an inference method: samples for predictions, annealing for the evidence."""
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final, Literal, final
+from typing import Any, ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.inference.approximation import Approximation
+from gpclass.inference.approximation import Approximation, Outcome
 from gpclass.inference.ep import EP
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.annealing import EvidenceEstimate, anneal, tempered_sites
@@ -31,22 +30,10 @@ LARGEST_RHAT: Final = 1.05
 FEWEST_EFFECTIVE: Final = 100.0
 # Below this many effective chains of the annealing its standard error is itself a guess.
 FEWEST_WEIGHTS: Final = 10.0
-
-
-class ChainOutcome(Enum):
-    """How Monte Carlo ended; the value says what happened and what to try."""
-
-    CONVERGED = "the chains agree and have enough effective draws"
-    SHORT_CHAINS = (
-        "the chains are too short: split R-hat is above 1.05, fewer than 100 of the draws of a "
-        "latent value or of the log likelihood are effective, or fewer than 10 of the annealed "
-        "chains bear the evidence; raise thin, n_burn and n_samples, or n_temperatures"
-    )
-
-    @property
-    def converged(self) -> bool:
-        """Whether the result can be used as the truth, within its errors."""
-        return self is ChainOutcome.CONVERGED
+NO_GRADIENT: Final = (
+    "Monte Carlo has no gradient of the evidence: learn the hyperparameters by another method "
+    "(inference='ep') and take its kernel, or fix them with optimizer=None"
+)
 
 
 @final
@@ -54,7 +41,7 @@ class ChainOutcome(Enum):
 class MonteCarloApproximation:
     """Samples of the posterior and an unbiased estimate of the evidence.
 
-    It has the attributes of `Approximation` but for the sites, which samples do not have.
+    It has the attributes of `Approximation`, with samples in the place of sites.
 
     Parameters
     ----------
@@ -63,7 +50,7 @@ class MonteCarloApproximation:
         With their diagnostics.
     evidence : EvidenceEstimate or None
         None where it was not asked for.
-    outcome : ChainOutcome
+    outcome : Outcome
     n_iter : int
         Moves of each chain.
     """
@@ -71,7 +58,7 @@ class MonteCarloApproximation:
     posterior: SamplePosterior
     draws: SliceSamples
     evidence: EvidenceEstimate | None
-    outcome: ChainOutcome
+    outcome: Outcome
     n_iter: int
 
     @property
@@ -85,9 +72,13 @@ class MonteCarloApproximation:
         return float("nan") if self.evidence is None else self.evidence.standard_error
 
     @property
-    def samples(self) -> Samples:
-        """What a saved model needs, beside K, to predict."""
+    def sites(self) -> Samples:
+        """What a saved model needs, beside K, to predict: samples in the place of sites."""
         return self.posterior.samples
+
+    def likelihood_gradient(self) -> Any:
+        """Refuse, as `evidence_pullback` does."""
+        return self.evidence_pullback()
 
     @property
     def n_factorisations(self) -> int:
@@ -107,10 +98,7 @@ class MonteCarloApproximation:
         ValueError
             Always, with what to do instead.
         """
-        raise ValueError(
-            "Monte Carlo has no gradient of the evidence: learn the hyperparameters by another "
-            "method (inference='ep') and take its kernel, or fix them with optimizer=None"
-        )
+        raise ValueError(NO_GRADIENT)
 
 
 @final
@@ -156,6 +144,8 @@ class MonteCarlo:
     'CONVERGED'
     """
 
+    differentiable: ClassVar[bool] = False
+
     n_samples: int = 1000
     n_burn: int = 500
     n_chains: int = 20
@@ -186,7 +176,7 @@ class MonteCarlo:
         likelihood: Likelihood,
         *,
         weights: ArrayLike | None = None,
-        init: Approximation | Sites | None = None,
+        init: Approximation | Sites | Samples | None = None,
     ) -> MonteCarloApproximation:
         """Sample ``p(f | y)`` and estimate ``p(y)``.
 
@@ -201,7 +191,7 @@ class MonteCarlo:
         weights : array-like of shape (n,), default=None
             Powers of the likelihood terms.
         init : Approximation or Sites, default=None
-            The Gaussian to start from, instead of that of ``start``.
+            The Gaussian to start from, instead of that of ``start``; samples are left unused.
 
         Raises
         ------
@@ -212,7 +202,9 @@ class MonteCarlo:
             Where K is not positive semi-definite, or ``init`` has no proper Gaussian.
         """
         problem, concave = make_problem(prior, y, likelihood, weights), likelihood.log_concave
-        sites = sites_of(init, problem.prior.n, "init")
+        # samples of other hyperparameters are no Gaussian to start from
+        start = None if isinstance(init, Samples | MonteCarloApproximation) else init
+        sites = sites_of(start, problem.prior.n, "init")
         if sites is None and (self.start == "ep" or (self.start == "auto" and concave)):
             sites = EP()(prior, y, likelihood, weights=weights).sites
         rng = generator(self.random_state)
@@ -248,11 +240,11 @@ class MonteCarlo:
         )
 
 
-def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> ChainOutcome:
+def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> Outcome:
     """Compare the diagnostics with their limits; NaN, from too few draws, counts as short."""
     rhat = np.r_[draws.rhat, draws.log_likelihood_rhat]
     ess = np.r_[draws.effective_sample_size, draws.log_likelihood_effective_sample_size]
     long = bool((rhat <= LARGEST_RHAT).all() and (ess >= FEWEST_EFFECTIVE).all())
     if estimate is not None:
         long = long and estimate.effective_sample_size >= min(FEWEST_WEIGHTS, estimate.n_chains)
-    return ChainOutcome.CONVERGED if long else ChainOutcome.SHORT_CHAINS
+    return Outcome.CONVERGED if long else Outcome.SHORT_CHAINS

@@ -1,0 +1,85 @@
+"""Runs of an optimiser from several starts, and what is reported of the best."""
+
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.learning.base import BinaryProblem, Learned, LearningRun, Progress
+from gpclass.learning.objective import RunResult
+from gpclass.learning.parallel import runs_here, side_by_side
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+
+# Fewer rows than this run on one BLAS thread: a second saves nothing, and on a busy machine
+# waiting for it made scikit-learn's estimator checks (tens of rows) thirty times slower.
+SMALL: Final = 400
+
+
+class Run(Protocol):
+    """One optimisation from one start; it must be picklable."""
+
+    def __call__(
+        self, problem: BinaryProblem, start: Array, init: Sites | None, progress: Progress | None
+    ) -> RunResult:
+        """Optimise; sites may be given for the very first evaluation."""
+
+
+def from_every_start(
+    run: Run,
+    problem: BinaryProblem,
+    starts: Array,
+    *,
+    init: Sites | None,
+    n_jobs: int | None,
+    progress: Progress | None,
+) -> Learned:
+    """Run from every start and keep the best.
+
+    Several runs take one BLAS thread each whatever n_jobs is.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        Where the evidence cannot be evaluated at any start.
+    """
+    bounds = problem.bounds
+    if (bounds[:, 0] == bounds[:, 1]).all():
+        # nothing is free: no hyperparameters, or each between two equal bounds
+        return settle(problem, bounds[:, 0], init, ())
+    here = runs_here(len(starts), n_jobs)
+    results: list[RunResult] = side_by_side(
+        run,
+        [(problem, start, init, progress if here else None) for start in starts],
+        n_jobs=n_jobs,
+        single_thread=len(starts) > 1 or len(problem.y) < SMALL,
+    )
+    if progress is not None and not here:
+        for result in results:
+            progress(result.run.log_evidence)
+    evidences = [result.run.log_evidence for result in results]
+    if np.isnan(evidences).all():
+        # say what is wrong in the kernel's own words
+        problem.evaluate(starts[0], gradient=False)
+        raise NotPositiveDefiniteError(
+            f"the evidence of the kernel {problem.kernel} is not finite at its start values"
+        )
+    best = results[int(np.nanargmax(evidences))]
+    return settle(problem, best.run.end, best.sites, tuple(result.run for result in results))
+
+
+def settle(
+    problem: BinaryProblem, theta: Array, init: Sites | None, runs: tuple[LearningRun, ...]
+) -> Learned:
+    """Evaluate once more at theta, and refuse a kernel that is not positive semi-definite."""
+    final = problem.evaluate(theta, gradient=False, init=init, check=True)
+    return Learned(
+        theta=theta,
+        log_evidence=final.log_evidence,
+        sites=final.approximation.sites,
+        outcome_name=final.approximation.outcome.name,
+        n_iter=final.approximation.n_iter,
+        runs=runs,
+    )
