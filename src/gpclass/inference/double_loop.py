@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
-from gpclass.inference.response import newton_steps
+from gpclass.inference.response import STEP, Response, newton_steps, solve
 from gpclass.inference.rule import End, SiteRule, rounding_of_sites
 from gpclass.likelihoods.base import TiltedMoments
 from gpclass.priors import Prior
@@ -28,6 +28,8 @@ CURVATURE: Final = 0.5
 NEWTON_FROM: Final = 0.1
 # A marginal variance of the outer loop beyond this many prior variances has run away.
 RUN_AWAY: Final = 1e6
+# Factorisations for each outer step that is allowed, on average: most take one.
+PRICE: Final = 4
 
 
 class EPSiteRule(SiteRule, Protocol):
@@ -49,8 +51,9 @@ class _Inner(NamedTuple):
     """A point of the inner minimisation."""
 
     posterior: SitePosterior
+    cavities: Cavities
     moments: TiltedMoments
-    direction: Sites
+    plain: Sites
     residual: float
 
     def slope(self, direction: Sites) -> float:
@@ -71,8 +74,8 @@ class DoubleLoop:
     ``E(s, eta) = Phi(s) + sum_i count_i (G(eta_i - s_i) - A(eta_i))``, where Phi is the log
     partition function of the posterior, G that of the tilted densities, A that of the marginals
     (`gpclass.inference.energy`). All three are convex, so E is convex in s: an inner minimisation
-    can always be done, here along the direction in which EP would move, with a line search on the
-    slope. Its value is a difference of convex functions of eta, and eta renewed from the moments
+    can always be done, here by Newton's method (or along EP's own move, which descends too) with a
+    line search on the slope. Its value is a difference of convex functions of eta, and eta renewed from the moments
     found by the inner loop raises it. A stationary point is a fixed point of EP. Nothing in this
     asks for a log-concave likelihood or for positive site precisions, only for proper cavities,
     which bound the domain of G.
@@ -118,6 +121,8 @@ class DoubleLoop:
                 if sweep.residual <= self.tol:
                     return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
                 eta = _natural(sweep.posterior)
+            if made > PRICE * self.max_iter:
+                break
             found, steps = self._minimise(eta, sweep.posterior)
             made += steps
             if found is None:
@@ -145,25 +150,71 @@ class DoubleLoop:
         for _ in range(INNER_STEPS):
             if at.residual <= goal or at.residual <= 0.1 * self.tol:
                 break
-            following, steps = self._line_search(eta, at)
+            direction = self._newton_direction(at)
+            following, steps = self._line_search(eta, at, direction, 1.0)
             made += steps
+            if following is None:
+                following, steps = self._line_search(eta, at, at.plain, 0.5)
+                made += steps
             if following is None:
                 # rounding hides what is left, or there was nothing to do
                 return (at if made > steps else None), made
             at = following
         return at, made
 
-    def _line_search(self, eta: _Marginals, at: _Inner) -> tuple[_Inner | None, int]:
+    def _newton_direction(self, at: _Inner) -> Sites:
+        """Newton's direction of the convex inner problem, by conjugate gradients.
+
+        Its Hessian is the covariance of ``(f, -f^2 / 2)`` under the posterior, plus that under
+        each tilted density over the count of copies.
+        """
+        copies = self.rule.copies
+        x, v = at.cavities
+        count = copies.count
+        h, h_var = STEP * np.sqrt(v), STEP * v
+        up, down = copies.moments(x + h, v), copies.moments(x - h, v)
+        mean_x, var_x = (up.mean - down.mean) / (2 * h), (up.variance - down.variance) / (2 * h)
+        up, down = copies.moments(x, v + h_var), copies.moments(x, v - h_var)
+        mean_v = (up.mean - down.mean) / (2 * h_var)
+        var_v = (up.variance - down.variance) / (2 * h_var)
+        response = Response.of(at.posterior, last=False)
+        m, tilted_m = at.posterior.mean, at.moments.mean
+        variance = at.posterior.factor.marginal_variances()
+        n = len(m)
+        units = np.concatenate([np.sqrt(variance), variance])
+
+        def matvec(scaled: Array) -> Array:
+            d_nu, d_tau = np.split(scaled / units, [n])
+            d_m, d_variance = response.forward(d_nu, d_tau)
+            # the cavities' natural parameters move by minus a copy's share
+            d_x, d_v = v * (d_nu - x * d_tau) / count, -(v**2) * d_tau / count
+            d_mean = mean_x * d_x + mean_v * d_v
+            d_var = var_x * d_x + var_v * d_v
+            first = d_m + d_mean
+            second = -0.5 * (d_variance + d_var) - m * d_m - tilted_m * d_mean
+            return np.asarray(np.concatenate([first, second]) / units)
+
+        d_mean = m - tilted_m
+        d_square = -0.5 * (variance - at.moments.variance + d_mean * (m + tilted_m))
+        step = solve(matvec, -np.concatenate([d_mean, d_square]) / units, 1e-3)
+        if step is None:
+            return at.plain
+        d_nu, d_tau = np.split(step / units, [n])
+        return Sites(d_nu, d_tau)
+
+    def _line_search(
+        self, eta: _Marginals, at: _Inner, direction: Sites, step: float
+    ) -> tuple[_Inner | None, int]:
         """Step along the direction to where the slope has fallen by half, by bisection."""
-        begin = at.slope(at.direction)
+        begin = at.slope(direction)
         if not begin < 0.0:
             return None, 0
-        low, high, step, best = 0.0, np.inf, 0.5, None
+        low, high, best = 0.0, np.inf, None
         sites = at.posterior.sites
         for trial in range(1, TRIALS + 1):
-            moved = Sites(sites.nu + step * at.direction.nu, sites.tau + step * at.direction.tau)
+            moved = Sites(sites.nu + step * direction.nu, sites.tau + step * direction.tau)
             found = self._try(eta, moved)
-            slope = np.inf if found is None else found.slope(at.direction)
+            slope = np.inf if found is None else found.slope(direction)
             if found is not None and abs(slope) <= CURVATURE * abs(begin):
                 return found, trial
             if slope > 0.0:
@@ -202,7 +253,7 @@ class DoubleLoop:
             float((reach * np.abs(d_tau)).max(initial=0.0)),
             float((np.sqrt(reach) * np.abs(d_nu)).max(initial=0.0)),
         )
-        return _Inner(posterior, moments, Sites(count * d_nu, count * d_tau), residual)
+        return _Inner(posterior, cavities, moments, Sites(count * d_nu, count * d_tau), residual)
 
 
 def _natural(posterior: SitePosterior) -> _Marginals:

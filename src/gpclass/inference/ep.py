@@ -226,7 +226,8 @@ class EP:
     def _solve(self, rule: EPRule, sites: Sites) -> End:
         likelihood = rule.copies.likelihood
         sequential = SequentialSweeps(rule, self.tol, self.max_iter)
-        ways: list[_Way] = [DoubleLoop(rule, self.tol, self.max_iter)]
+        # its steps are many and small where it is needed
+        ways: list[_Way] = [DoubleLoop(rule, self.tol, 5 * self.max_iter)]
         if self.schedule == "sequential":
             ways.insert(0, sequential)
         elif likelihood.log_concave and likelihood.smooth:

@@ -122,7 +122,7 @@ def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Site
         return np.asarray(d - answer.ravel())
 
     gap = np.concatenate([target.nu - sites.nu, target.tau - sites.tau])
-    step = _solve(matvec, gap, 1e-6)
+    step = solve(matvec, gap, 1e-6)
     if step is None:
         return None
     return Sites(sites.nu + step[:n], sites.tau + step[n:])
@@ -192,7 +192,7 @@ def implicit_adjoints(
         return adjoint - through_sites(*response.adjoint(adjoint[:n], adjoint[n:]))
 
     right = np.concatenate(marginals) + through_sites(by_nu, by_tau)
-    found = _solve(matvec, right, 1e-10)
+    found = solve(matvec, right, 1e-10)
     if found is None:
         raise ArithmeticError(
             "the evidence has no derivative here: its fixed point is about to vanish or to split"
@@ -202,7 +202,7 @@ def implicit_adjoints(
     return Implicit(total, by_nu + more_nu, by_tau + more_tau)
 
 
-def _solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array | None:
+def solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array | None:
     """GMRES, on a system that is a contraction's distance from the identity."""
     size = float(np.abs(right).max(initial=0.0))
     if size == 0.0:

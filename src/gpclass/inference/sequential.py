@@ -60,11 +60,16 @@ class SequentialSweeps:
                 return End(sweep, Outcome.CONVERGED, max(n_iter, 1), made + steps)
             state = _State.of(sweep.posterior, step)
             sweep.posterior.factor.release()
-            for _ in range(min(RENEW, self.max_iter - n_iter)):
-                n_iter += 1
-                change = state.sweep_over(rule)
-                if change <= 0.5 * self.tol:
-                    break
+            change = np.inf
+            try:
+                for _ in range(min(RENEW, self.max_iter - n_iter)):
+                    n_iter += 1
+                    change = state.sweep_over(rule)
+                    if change <= 0.5 * self.tol:
+                        break
+            except np.linalg.LinAlgError:
+                outcome = Outcome.STALLED  # rounding of Sigma, beside sites of both signs
+                break
             if not change < 0.5 * last:  # a cycle
                 step = max(SMALLEST_STEP, 0.7 * step)
             last = change
