@@ -10,7 +10,7 @@ ifneq ($(wildcard ../shared/reference),)
 export GPCLASS_REFERENCE ?= $(abspath ../shared/reference)
 endif
 
-.PHONY: help demo test fast lint format bench bench-dry docs clean
+.PHONY: help demo test fast lint format bench bench-dry bench-page docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,11 +42,15 @@ format: $(VENV)/.stamp-lint  ## rewrite the files as ruff wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# ONLY="methods/ep-probit schedules" runs these tables or rows alone
 bench: $(VENV)/.stamp-bench  ## ratios to the LAPACK floor and to scikit-learn, paired in one run
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run $(addprefix --only ,$(ONLY))
 
 bench-dry: $(VENV)/.stamp-bench  ## the same code on tiny sizes: does it still run?
-	$(BIN)/python -m benchmarks.run --dry
+	$(BIN)/python -m benchmarks.run --dry $(addprefix --only ,$(ONLY))
+
+bench-page: $(VENV)/.stamp-bench  ## the tables of RESULT="benchmarks/results/NAME.json" into docs/benchmarks.md
+	$(BIN)/python -m benchmarks.page $(RESULT)
 
 docs: $(VENV)/.stamp-docs  ## the HTML documentation, in docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build

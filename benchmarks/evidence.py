@@ -7,11 +7,9 @@ from sklearn.gaussian_process import GaussianProcessClassifier as Theirs
 
 from benchmarks.figures import Figures, Limit, seconds, times
 from benchmarks.floor import PARTS, floor_contestants
+from benchmarks.ours import our_problem
 from benchmarks.problems import Problem, learnt_kernel, make_problem, nearby
 from benchmarks.turns import Contestant, median, ratio, take_turns
-from gpclass.inference import Laplace
-from gpclass.learning import BinaryProblem
-from gpclass.likelihoods import Logit
 
 SIZES = (500, 1000, 2000, 4000)
 JUDGED_SIZE = 2000
@@ -21,17 +19,6 @@ WARM_LIMIT, COLD_LIMIT, RIVAL_LIMIT = 2.5, 4.0, 10.0
 # scikit-learn's peak is 36 n^2 doubles for ten columns (``benchmarks.memory`` at n = 2000).
 THEIR_LARGEST, THEIR_UNITS = 2000, 36
 THEIR_REPEAT = 3
-
-
-def our_problem(problem: Problem) -> BinaryProblem:
-    """Return the problem as this library's learners see it."""
-    return BinaryProblem(
-        learnt_kernel(problem.X.shape[1]),
-        problem.X,
-        np.where(problem.y == 1, 1.0, -1.0),
-        Logit(),
-        Laplace(),
-    )
 
 
 def their_model(problem: Problem) -> Any:

@@ -66,6 +66,8 @@ class Figures:
         """For JSON."""
         return {
             "title": self.title,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
             "records": self.records,
             "limits": [limit.to_dict() for limit in self.limits],
             "notes": self.notes,

@@ -21,7 +21,8 @@ def run(repeat: int, dry: bool) -> Figures:
     problem = make_problem(n, COLUMNS)
     X_new = make_problem(rows, COLUMNS, seed=1).X
     kernel = learnt_kernel(COLUMNS)
-    ours = Ours(kernel, optimizer=None).fit(problem.X, problem.y)
+    ours = Ours(kernel, likelihood="logit", inference="laplace", optimizer=None)
+    ours.fit(problem.X, problem.y)
     theirs = Theirs(kernel, optimizer=None).fit(problem.X, problem.y)
     spent = take_turns(
         [
@@ -33,7 +34,7 @@ def run(repeat: int, dry: bool) -> Figures:
     )
     difference = float(np.abs(ours.predict_proba(X_new) - theirs.predict_proba(X_new)).max())
     figures = Figures(
-        f"predict_proba of {rows} rows at n = {n}, {COLUMNS} columns",
+        f"predict_proba of {rows} rows at n = {n}, {COLUMNS} columns, Laplace, logit",
         ("what", "time", "/ floor"),
         notes=[
             f"floor = one triangular solve ({n} x {rows}) in place + one kernel(X, X_new) of "

@@ -13,19 +13,39 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from benchmarks import evidence, fit, memory, predict
+from benchmarks import evaluations, evidence, fit, memory, methods, predict, rivals, schedules
 from benchmarks.figures import Figures
 from benchmarks.machine import describe
 from benchmarks.tables import show
 
-BENCHMARKS: Final[dict[str, Callable[[int, bool], Figures]]] = {
-    "evidence": evidence.run,
-    "memory": memory.run,
-    "fit": fit.run,
-    "predict": predict.run,
+
+class Benchmark(NamedTuple):
+    """How a table is made, and which of its rows can be had alone."""
+
+    run: Callable[..., Figures]
+    rows: tuple[str, ...] = ()
+
+
+class Choice(NamedTuple):
+    """A benchmark, and one of its rows or all (None)."""
+
+    name: str
+    row: str | None
+
+
+BENCHMARKS: Final[dict[str, Benchmark]] = {
+    "evidence": Benchmark(evidence.run),
+    "methods": Benchmark(methods.run, methods.ROWS),
+    "schedules": Benchmark(schedules.run, schedules.ROWS),
+    "evaluations": Benchmark(evaluations.run, evaluations.ROWS),
+    "memory": Benchmark(memory.run, memory.ROWS),
+    "fit": Benchmark(fit.run),
+    "predict": Benchmark(predict.run),
+    "rivals": Benchmark(rivals.run, rivals.ROWS),
 }
+REPEAT: Final = 5
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 
 
@@ -39,15 +59,38 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=list(BENCHMARKS),
-        metavar="NAME",
-        help=f"one of {', '.join(BENCHMARKS)}; may be given several times",
+        type=_choice,
+        metavar="NAME[/ROW]",
+        help=f"one of {', '.join(BENCHMARKS)}, or one row of its table, as methods/ep-probit; may "
+        "be given several times",
     )
-    parser.add_argument("--repeat", type=_positive, help="repetitions (default: 7; dry: 1)")
+    parser.add_argument("--repeat", type=_positive, help=f"repetitions (default: {REPEAT}; dry: 1)")
     parser.add_argument(
         "--name", type=_file_name, help="name of the JSON file (default: date and time)"
     )
     return parser.parse_args(arguments)
+
+
+def _choice(text: str) -> Choice:
+    name, slash, row = text.partition("/")
+    if name not in BENCHMARKS:
+        raise argparse.ArgumentTypeError(f"one of {', '.join(BENCHMARKS)}, got {name!r}")
+    rows = BENCHMARKS[name].rows
+    if slash and row not in rows:
+        known = f"the rows of {name} are {', '.join(rows)}" if rows else f"{name} has one row only"
+        raise argparse.ArgumentTypeError(f"{known}, got {row!r}")
+    return Choice(name, row if slash else None)
+
+
+def _rows(name: str, only: list[Choice] | None) -> tuple[str, ...] | None:
+    """Rows of a benchmark that were asked for, in the order of its table; None: not asked for."""
+    every = BENCHMARKS[name].rows
+    if only is None:
+        return every
+    asked = [choice.row for choice in only if choice.name == name]
+    if not asked:
+        return None
+    return every if None in asked else tuple(row for row in every if row in asked)
 
 
 def _positive(text: str) -> int:
@@ -65,8 +108,9 @@ def _file_name(text: str) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
-    names = [name for name in BENCHMARKS if options.only is None or name in options.only]
-    repeat = options.repeat or (1 if options.dry else 7)
+    plan = {name: _rows(name, options.only) for name in BENCHMARKS}
+    names = [name for name, rows in plan.items() if rows is not None]
+    repeat = options.repeat or (1 if options.dry else REPEAT)
     machine = describe()
     print(
         f"gpclass {machine['gpclass']} on {machine['processor']}, {machine['cores']} cores, "
@@ -76,8 +120,11 @@ def main(arguments: list[str] | None = None) -> None:
     begun = time.perf_counter()
     results = {}
     for name in names:
-        figures = BENCHMARKS[name](repeat, options.dry)
+        start = time.perf_counter()
+        chosen = {"rows": plan[name]} if plan[name] else {}
+        figures = BENCHMARKS[name].run(repeat, options.dry, **chosen)
         show(figures, judged=not options.dry)
+        print(f"  {name} took {time.perf_counter() - start:.1f} s\n", flush=True)
         results[name] = figures.to_dict()
     limits = [limit for result in results.values() for limit in result["limits"]]
     spent = time.perf_counter() - begun

@@ -1,5 +1,6 @@
 """The benchmarks run: tiny sizes, nothing judged, nothing written."""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def test_a_dry_run_passes_through_every_benchmark_and_writes_nothing():
     before = results()
     done = run("--dry")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "dry run: 4 benchmarks ran" in done.stdout
+    assert "dry run: 8 benchmarks ran" in done.stdout
     assert "not judged in a dry run" in done.stdout
     assert results() == before
 
@@ -46,6 +47,9 @@ def test_a_dry_run_passes_through_every_benchmark_and_writes_nothing():
     ("options", "word"),
     [
         (("--only", "nothing"), "nothing"),
+        (("--only", "methods/nothing"), "ep-probit"),
+        (("--only", "fit/nothing"), "one row only"),
+        (("--only", "methods/"), "ep-probit"),
         (("--repeat", "0"), "at least 1"),
         (("--name", "a/b"), "a/b"),
     ],
@@ -54,3 +58,72 @@ def test_bad_options_are_refused(options, word):
     done = run("--dry", *options)
     assert done.returncode == 2
     assert word in done.stderr
+
+
+def test_a_row_can_be_run_alone():
+    pytest.importorskip("threadpoolctl")
+    done = run("--dry", "--only", "methods/pl-probit", "--only", "methods/ep-probit")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dry run: 1 benchmarks ran" in done.stdout
+    assert done.stdout.index("ep-probit") < done.stdout.index("pl-probit")
+    assert "vi-probit" not in done.stdout
+
+
+def test_what_is_not_installed_is_a_row_with_the_reason():
+    pytest.importorskip("threadpoolctl")
+    done = run("--dry", "--only", "rivals/bayesnewton")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "BayesNewton is" in done.stdout
+    assert "GPML" not in done.stdout
+
+
+def as_page(result: Path, page: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.page", str(result), "--page", str(page)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_page_takes_the_tables_of_a_run(tmp_path):
+    limit = {"what": "a|b", "value": 3.14159, "bound": 8.0, "sense": "at most", "kept": True}
+    machine = dict.fromkeys(("commit", "processor", "python", "numpy", "scipy"), "x")
+    result = {
+        "machine": {**machine, "date": "2000-01-02T00:00", "cores": 2, "scikit-learn": "x"},
+        "omp_num_threads": "2",
+        "repeat": 5,
+        "benchmarks": {
+            "methods": {
+                "title": "Title",
+                "columns": ["method", "n"],
+                "rows": [["ep", "2000"]],
+                "limits": [limit],
+                "notes": ["a note"],
+            }
+        },
+    }
+    path, page = tmp_path / "run.json", tmp_path / "page.md"
+    path.write_text(json.dumps(result))
+    begin, end = "<!-- tables: written by benchmarks.page -->", "<!-- end of the tables -->"
+    page.write_text(f"# Before\n{begin}\nold\n{end}\nafter\n")
+    done = as_page(path, page)
+    assert done.returncode == 0, done.stderr
+    written = page.read_text()
+    assert written.startswith("# Before\n")
+    assert written.endswith("after\n")
+    assert "old" not in written
+    assert "| ep | 2000 |" in written
+    assert "| a\\|b | 3.142 | at most 8 | kept |" in written
+    again = as_page(path, page)
+    assert again.returncode == 0, again.stderr
+    assert page.read_text() == written
+
+
+def test_a_run_of_an_older_form_is_refused(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"benchmarks": {"fit": {"records": []}}}))
+    done = as_page(path, tmp_path / "page.md")
+    assert done.returncode == 2
+    assert "older form" in done.stderr

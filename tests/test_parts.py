@@ -7,10 +7,11 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
 from gpclass import GaussianProcessClassifier
-from gpclass.inference import METHODS, Laplace
+from gpclass.inference import EP, METHODS, Laplace
 from gpclass.kernels import Precomputed
-from gpclass.learning import KeepFixed, MaximiseEvidence
-from gpclass.likelihoods import LIKELIHOODS, Logit, Probit
+from gpclass.learning import ExpectationMaximisation, KeepFixed, MaximiseEvidence
+from gpclass.likelihoods import LIKELIHOODS, Probit
+from gpclass.montecarlo import MonteCarlo
 from gpclass.multiclass import DECOMPOSITIONS, OneVsRest
 from gpclass.parts import check_kernel_argument, is_precomputed, pick_parts, takes_vectors
 
@@ -19,8 +20,8 @@ X, Y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
 
 def test_the_defaults():
     parts = pick_parts(GaussianProcessClassifier())
-    assert parts.likelihood == Logit()
-    assert parts.inference == Laplace(max_iter=100)
+    assert parts.likelihood == Probit()
+    assert parts.inference == EP(max_iter=100)
     assert parts.learner == MaximiseEvidence()
     assert isinstance(parts.decomposition, OneVsRest)
 
@@ -57,16 +58,42 @@ def test_objects_are_taken_as_they_are():
 
 
 def test_optimizer_none_keeps_the_kernel():
-    assert pick_parts(GaussianProcessClassifier(optimizer=None)).learner == KeepFixed()
+    for learning in ("evidence", "em"):
+        estimator = GaussianProcessClassifier(optimizer=None, learning=learning)
+        assert pick_parts(estimator).learner == KeepFixed()
+
+
+def test_learning_by_em():
+    parts = pick_parts(GaussianProcessClassifier(learning="em"))
+    assert parts.learner == ExpectationMaximisation()
+    for optimizer in ("adam", 3):
+        with pytest.raises(ValueError, match="optimizer"):
+            pick_parts(GaussianProcessClassifier(learning="em", optimizer=optimizer))
+
+
+def test_em_takes_no_optimizer_of_ones_own():
+    estimator = GaussianProcessClassifier(learning="em", optimizer=lambda f, theta, bounds: theta)
+    with pytest.raises(ValueError, match=r"learning='em' maximises by itself.*'fmin_l_bfgs_b'"):
+        estimator.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("random_state", "seed"),
+    [(None, 0), (7, 7), (np.int64(7), 7), (np.random.RandomState(1), 1791095845)],
+)
+def test_mcmc_is_seeded_by_random_state(random_state, seed):
+    estimator = GaussianProcessClassifier(inference="mcmc", random_state=random_state)
+    # 1791095845 is the first number that numpy's RandomState(1) draws
+    assert pick_parts(estimator).inference == MonteCarlo(random_state=seed)
 
 
 @pytest.mark.parametrize(
     ("argument", "value", "values"),
     [
-        ("inference", "pl", METHODS),
+        ("inference", "lap", [*METHODS, "mcmc"]),
         ("likelihood", "softmax", LIKELIHOODS),
         ("multi_class", "joint", DECOMPOSITIONS),
-        ("learning", "em", ["evidence"]),
+        ("learning", "nuts", ["evidence", "em"]),
         ("kernel", "rbf", ["precomputed"]),
         ("inducing", 10, ["None"]),
         ("hyperprior", "weak", ["None"]),
@@ -139,7 +166,7 @@ def test_integers_of_numpy_are_integers():
         n_jobs=np.int64(1),
         warm_start=np.int8(0),
     )
-    assert pick_parts(estimator).inference == Laplace(max_iter=5)
+    assert pick_parts(estimator).inference == EP(max_iter=5)
     # what numpy's comparisons and grids of numpy values give
     pick_parts(GaussianProcessClassifier(warm_start=np.bool_(True), copy_X_train=np.bool_(False)))
 

@@ -1,4 +1,4 @@
-"""EP against the textbook loop, quadrature, and a hostile set."""
+"""EP against the textbook loop and quadrature."""
 
 import itertools
 
@@ -7,17 +7,13 @@ import pytest
 from scipy.integrate import quad
 
 from gpclass.inference import EP, Laplace, Outcome
-from gpclass.likelihoods import Logit, Probit, by_quadrature
+from gpclass.likelihoods import Logit, NoisyThreshold, Probit, by_quadrature
 from gpclass.sites import Sites
-from gpclass.testing import check_inference
 
 BOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
 
 
-@BOTH
-@pytest.mark.parametrize("seed", range(3))
-def test_laws(likelihood, seed):
-    check_inference(EP(), likelihood, seed=seed)
+SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
 
 
 def rbf(X, signal=1.0, length=1.0):
@@ -30,7 +26,7 @@ def noisy_problem(n, seed=0):
     return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
-def textbook(K, y, likelihood, sweeps=200):
+def textbook(K, y, likelihood, sweeps=200, evidence=True):
     """RW06 Algorithm 3.5: one site after the other, Sigma by rank-one updates; eq. 3.65."""
     n = len(y)
     nu, tau = np.zeros(n), np.zeros(n)
@@ -51,6 +47,8 @@ def textbook(K, y, likelihood, sweeps=200):
         mu = Sigma @ nu
         if np.abs(np.r_[nu, tau] - before).max() < 1e-12:
             break
+    if not evidence:
+        return mu, np.diag(Sigma), None
     v = 1 / (1 / np.diag(Sigma) - tau)
     x = v * (mu / np.diag(Sigma) - nu)
     log_z = likelihood.tilted_moments(y, x, v).log_z
@@ -73,16 +71,62 @@ def test_the_textbook_loop_ends_at_the_same_fixed_point(likelihood, signal):
     assert q.log_evidence == pytest.approx(value, abs=1e-8)
 
 
-@BOTH
-def test_the_fixed_point_equations_hold(likelihood):
+def tilted_gaps(q, y, likelihood, count=1.0, power=1.0):
+    """Moments of a copy's tilted density less those of the marginal."""
+    variance, tau, nu = q.posterior.factor.marginal_variances(), q.sites.tau, q.sites.nu
+    v = variance / (1 - tau / count * variance)
+    x = q.posterior.mean - v / count * (nu - tau * q.posterior.mean)
+    assert (v > 0).all()
+    if power == 1.0:
+        moments = likelihood.tilted_moments(y, x, v)
+    else:
+        moments = likelihood.power_moments(power, y, x, v)
+    return moments.mean - q.posterior.mean, moments.variance / variance - 1
+
+
+@SCHEDULE
+@pytest.mark.parametrize(
+    "likelihood",
+    [Logit(), Probit(), NoisyThreshold(0.0), NoisyThreshold(0.05), NoisyThreshold(0.3)],
+    ids=repr,
+)
+@pytest.mark.parametrize("signal", [0.5, 10.0])
+def test_the_fixed_point_equations_hold(likelihood, schedule, signal):
     X, y = noisy_problem(60)
-    q = EP()(rbf(X, 10.0), y, likelihood)
-    variance = q.posterior.factor.marginal_variances()
-    v = variance / (1 - q.sites.tau * variance)
-    x = q.posterior.mean - v * (q.sites.nu - q.sites.tau * q.posterior.mean)
-    tilted = likelihood.tilted_moments(y, x, v)
-    np.testing.assert_allclose(tilted.mean, q.posterior.mean, atol=1e-8)
-    np.testing.assert_allclose(tilted.variance, variance, rtol=1e-8)
+    q = EP(schedule)(rbf(X, signal) + 0.1 * signal**2 * np.eye(60), y, likelihood)
+    assert q.converged
+    mean, variance = tilted_gaps(q, y, likelihood)
+    np.testing.assert_allclose(
+        mean / np.sqrt(q.posterior.factor.marginal_variances()), 0, atol=1e-8
+    )
+    np.testing.assert_allclose(variance, 0, atol=1e-8)
+
+
+@SCHEDULE
+@pytest.mark.parametrize("likelihood", [Logit(), Probit(), NoisyThreshold(0.1)], ids=repr)
+@pytest.mark.parametrize(("weight", "count"), [(0.4, 1.0), (1.6, 2.0), (3.0, 3.0)])
+def test_a_weight_is_copies_of_a_power(likelihood, schedule, weight, count):
+    X, y = noisy_problem(20)
+    q = EP(schedule)(rbf(X, 2.0) + np.eye(20), y, likelihood, weights=np.full(20, weight))
+    mean, variance = tilted_gaps(q, y, likelihood, count, weight / count)
+    np.testing.assert_allclose(mean, 0, atol=1e-8)
+    np.testing.assert_allclose(variance, 0, atol=1e-8)
+
+
+@SCHEDULE
+@pytest.mark.parametrize("epsilon", [0.05, 0.3])
+def test_the_textbook_loop_agrees_on_negative_precisions(schedule, epsilon):
+    # one wrong label among many right ones
+    X = np.linspace(-3, 3, 12)[:, None]
+    y = np.where(np.arange(12) == 2, -1.0, 1.0)
+    K = rbf(X, 1.0, 2.0) + 0.1 * np.eye(12)
+    likelihood = NoisyThreshold(epsilon)
+    q = EP(schedule)(K, y, likelihood)
+    assert (q.sites.tau < 0).any()
+    # the textbook's evidence has logarithms of site precisions: moments only
+    mean, variance, _ = textbook(K, y, likelihood, evidence=False)
+    np.testing.assert_allclose(q.posterior.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(q.posterior.factor.marginal_variances(), variance, atol=1e-7)
 
 
 @BOTH
@@ -148,33 +192,6 @@ def test_power_moments(power, mean, var):
         assert float(got.variance) == pytest.approx(second / Z - (first / Z) ** 2, rel=1e-6)
 
 
-def hostile():
-    rng = np.random.default_rng(0)
-    for n, signal, length, twins in itertools.product(
-        (2, 10, 60), (1e-3, 1.0, 10.0, 100.0, 1e3), (1e-3, 0.3, 1.0, 10.0, 1e3), (0, 1, 2)
-    ):
-        X = rng.standard_normal((n, 2))
-        y = np.where(X[:, 0] + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
-        if twins == 1:
-            X[n // 2 :], y[n // 2 :] = X[: n - n // 2], -y[n // 2 :]
-        if twins == 2:
-            X[:] = X[0]
-        yield signal, length, X, y
-
-
-@pytest.mark.slow
-@BOTH
-def test_every_log_concave_problem_converges(likelihood):
-    """225 problems for each likelihood: deviations to 1e3, opposite twins, singular covariances."""
-    for signal, length, X, y in hostile():
-        q = EP()(rbf(X, signal, length), y, likelihood)
-        case = f"signal {signal}, length {length}, n {len(y)}"
-        assert q.outcome is Outcome.CONVERGED, case
-        assert np.isfinite(q.log_evidence), case
-        assert np.isfinite(q.evidence_pullback()).all(), case
-        assert q.n_iter <= 40, case
-
-
 def test_the_iteration_limit_is_told():
     X, y = noisy_problem(30)
     q = EP(max_iter=2)(rbf(X, 20.0), y, Probit())
@@ -196,7 +213,7 @@ def test_bad_arguments_are_named(arguments, words):
         EP()(**call)
 
 
-@pytest.mark.parametrize("settings", [{"max_iter": 0}, {"tol": 0.0}])
+@pytest.mark.parametrize("settings", [{"max_iter": 0}, {"tol": 0.0}, {"schedule": "random"}])
 def test_bad_settings(settings):
-    with pytest.raises(ValueError, match="max_iter"):
+    with pytest.raises(ValueError, match=next(iter(settings))):
         EP(**settings)

@@ -58,8 +58,8 @@ class SequentialSweeps:
             if sweep.residual <= self.tol:
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
                 return End(sweep, Outcome.CONVERGED, max(n_iter, 1), made + steps)
-            state = _State.of(sweep.posterior, step)
             sweep.posterior.factor.release()
+            state = _State.of(sweep.posterior, step)
             change = np.inf
             try:
                 for _ in range(min(RENEW, self.max_iter - n_iter)):

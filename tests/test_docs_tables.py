@@ -1,0 +1,146 @@
+"""The tables of the documentation are what the code does."""
+
+import importlib
+import io
+import json
+import re
+import sys
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+pytestmark = pytest.mark.skipif(
+    not (DOCS / "generate").is_dir(), reason="this copy has no docs folder"
+)
+
+
+@pytest.fixture
+def generate(monkeypatch):
+    """Import a module beside the pages."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(DOCS / "generate"))
+    monkeypatch.syspath_prepend(str(DOCS / "parts"))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(DOCS) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+# Monte Carlo, and what takes seconds to learn, are left to docs/generate/methods.py.
+QUICK = [
+    '`"laplace"`',
+    pytest.param('`"ep"`, parallel', marks=pytest.mark.slow),
+    '`"bound"`, lower',
+    "`TangentBound`, upper",
+]
+
+
+@pytest.mark.parametrize("label", QUICK)
+def test_pairs_are_as_the_table_says(generate, label):
+    methods, blocks = generate("methods"), generate("blocks")
+    written = methods.parsed(blocks.read_block(methods.PAGE, methods.BLOCK))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = list(methods.rows({label: methods.METHODS[label]}))
+    assert found == [row for row in written if row[0] == label]
+
+
+def test_every_pair_has_a_row(generate):
+    methods, blocks = generate("methods"), generate("blocks")
+    written = methods.parsed(blocks.read_block(methods.PAGE, methods.BLOCK))
+    expected = [
+        [label, likelihood]
+        for label in methods.METHODS
+        for likelihood in methods.ONLY.get(label, methods.LIKELIHOODS)
+    ]
+    assert [row[:2] for row in written] == expected
+
+
+def test_the_table_can_be_read_back(generate):
+    methods = generate("methods")
+    rows = [["`a`", "probit", "yes", "no_way [1] <2>", "yes", "other"]]
+    assert methods.parsed(methods.rendered(rows)) == rows
+
+
+def test_what_learning_without_a_gradient_says(generate):
+    methods, blocks = generate("methods"), generate("blocks")
+    written = methods.parsed(blocks.read_block(methods.PAGE, methods.BLOCK))
+    row = next(row for row in written if row[0] == '`"mcmc"`')
+    cells = dict(zip(methods.COLUMNS, row[2:], strict=True))
+    for column in ('learning="evidence"', 'learning="em"'):
+        assert methods.CELLS[column]("mcmc", "probit") == cells[column]
+
+
+def test_truth_is_as_it_was_measured(generate):
+    truth, blocks = generate("truth"), generate("blocks")
+    results = json.loads(truth.RESULTS.read_text())
+    for name, text in truth.tables(results).items():
+        assert blocks.read_block(truth.PAGE, name) == text
+    assert blocks.read_block("methods.md", "choose") == truth.choose_table(results)
+
+
+def test_the_truth_is_known_well_enough(generate):
+    truth = generate("truth")
+    for label, found in json.loads(truth.RESULTS.read_text()).items():
+        estimate = found["truth"]
+        assert estimate["standard_error"] < 0.05, label
+        assert estimate["effective_chains"] > 50, label
+        if "sampling" in found:
+            assert found["sampling"]["outcome"] == "CONVERGED", label
+        # the bounds are bounds, within three standard errors
+        slack = 3 * estimate["standard_error"]
+        methods = {m: q["log_evidence"] for m, q in found["methods"].items()}
+        assert methods["VI"] < estimate["log_evidence"] + slack, label
+        if "bound, lower" in methods:
+            assert methods["bound, lower"] < estimate["log_evidence"] + slack, label
+            assert methods["bound, upper"] > estimate["log_evidence"] - slack, label
+
+
+def test_the_likelihood_of_the_page_keeps_the_laws_and_prints_what_it_says(generate):
+    page = (DOCS / "methods.md").read_text(encoding="utf-8")
+    *_, example = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
+    (output,) = re.findall(r"^```text\n(.*?)^```$", page, re.S | re.M)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(example, "methods.md", "exec"), {"__name__": "example"})
+    assert printed.getvalue() == output
+
+
+def test_laplace_refuses_the_likelihood_of_the_page(generate):
+    lapses = generate("lapses").Lapses()
+    from gpclass.inference import Laplace
+
+    with pytest.raises(ValueError, match="log-concave"):
+        Laplace()([[1.0]], [1], lapses)
+
+
+def test_settings_of_the_likelihood_of_the_page(generate):
+    with pytest.raises(ValueError, match="guess and lapse"):
+        generate("lapses").Lapses(guess=0.0)
+
+
+def test_every_outcome_is_explained():
+    from gpclass.inference import Outcome
+
+    for page in ("methods.md", "troubleshooting.md"):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        missing = [
+            o.name for o in Outcome if o.name not in text and (page[0] == "m" or not o.converged)
+        ]
+        assert not missing, page
+    table = (DOCS / "methods.md").read_text(encoding="utf-8")
+    for outcome in Outcome:
+        assert re.search(rf"^\| `{outcome.name}` \| {outcome.converged} \|", table, re.M), outcome
+
+
+def test_architecture_names_every_file_of_its_rooms():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    source = DOCS.parent / "src" / "gpclass"
+    for room in ("inference", "montecarlo", "learning", "likelihoods"):
+        files = {path.name for path in (source / room).glob("*.py")} - {"__init__.py"}
+        missing = [name for name in sorted(files) if f"`{name}`" not in text]
+        assert not missing, room
