@@ -933,9 +933,7 @@ def test_convergence():
 @pytest.mark.parametrize("inference", ["ep", "pl", "vi", "bound"])
 def test_one_iteration_is_not_enough_whatever_takes_over(inference):
     likelihood = "logit" if inference == "bound" else "probit"
-    model = fixed(
-        500.0 * RBF(1.0), max_iter_predict=1, inference=inference, likelihood=likelihood
-    )
+    model = fixed(500.0 * RBF(1.0), max_iter_predict=1, inference=inference, likelihood=likelihood)
     with pytest.warns(ConvergenceWarning, match="max_iter_predict") as caught:
         model.fit(X2, Y2)
     assert len(caught) == 1

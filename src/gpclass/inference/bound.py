@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.acceleration import extrapolate
 from gpclass.inference.approximation import (
     Approximation,
     Outcome,
@@ -379,18 +380,10 @@ class _Ascent:
 
 
 def _anderson(tried: Sequence[Array], found: Sequence[Array]) -> Array:
-    """Where ``tried -> found`` is taken to have its fixed point.
-
-    The combination of what was found whose residual ``found - tried`` is least, with coefficients
-    that add up to one (Walker & Ni, *Anderson acceleration for fixed-point iterations*, 2011).
-    """
-    latest = found[-1] - tried[-1]
+    """Extrapolate ``tried -> found``, with bounds on what counts as local."""
     if len(tried) == 1:
         return found[-1]
-    dF = np.diff(np.array([g - x for x, g in zip(tried, found, strict=True)]), axis=0)
-    dG = np.diff(np.array(found), axis=0)
-    coefficients = np.linalg.lstsq(dF.T, latest, rcond=1e-10)[0]
     # shorter than a tenth or longer than tenfold in 1 + v is no local extrapolation
-    step = np.clip(found[-1] - coefficients @ dG, found[-1] - np.log(10), found[-1] + np.log(10))
-    result: Array = np.maximum(step, 0.0)
-    return result
+    far, near = found[-1] + np.log(10), found[-1] - np.log(10)
+    step: Array = np.maximum(np.clip(extrapolate(tried, found), near, far), 0.0)
+    return step

@@ -5,11 +5,14 @@ from typing import Final, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.acceleration import extrapolate
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
-from gpclass.inference.response import STEP, Response, newton_steps, solve
+from gpclass.inference.newton import EPS
+from gpclass.inference.response import STEP, Response, newton_steps
 from gpclass.inference.rule import End, SiteRule, rounding_of_sites
 from gpclass.likelihoods.base import TiltedMoments
 from gpclass.priors import Prior
@@ -28,8 +31,12 @@ CURVATURE: Final = 0.5
 NEWTON_FROM: Final = 0.1
 # A marginal variance of the outer loop beyond this many prior variances has run away.
 RUN_AWAY: Final = 1e6
+# Products with the Hessian for one Newton direction.
+CG_STEPS: Final = 200
 # Factorisations for each outer step that is allowed, on average: most take one.
 PRICE: Final = 4
+# Outer steps that an accelerated one combines.
+MEMORY: Final = 8
 
 
 class EPSiteRule(SiteRule, Protocol):
@@ -46,6 +53,17 @@ class _Marginals(NamedTuple):
     h: Array
     p: Array
 
+    def coordinates(self, deviation: Array) -> Array:
+        """Means in prior deviations and logarithms of variances: free of constraints."""
+        return np.concatenate([self.h / self.p / deviation, -np.log(self.p)])
+
+    @classmethod
+    def at(cls, coordinates: Array, deviation: Array) -> "_Marginals":
+        """Return the marginals of these coordinates."""
+        mean, log_variance = np.split(coordinates, 2)
+        p = np.exp(-log_variance)
+        return cls(mean * deviation * p, p)
+
 
 class _Inner(NamedTuple):
     """A point of the inner minimisation."""
@@ -55,6 +73,7 @@ class _Inner(NamedTuple):
     moments: TiltedMoments
     plain: Sites
     residual: float
+    value: float
 
     def slope(self, direction: Sites) -> float:
         """Derivative of the inner objective along a change of sites."""
@@ -75,8 +94,9 @@ class DoubleLoop:
     partition function of the posterior, G that of the tilted densities, A that of the marginals
     (`gpclass.inference.energy`). All three are convex, so E is convex in s: an inner minimisation
     can always be done, here by Newton's method (or along EP's own move, which descends too) with a
-    line search on the slope. Its value is a difference of convex functions of eta, and eta renewed from the moments
-    found by the inner loop raises it. A stationary point is a fixed point of EP. Nothing in this
+    line search on the slope. Its value is a difference of convex functions of eta, and eta renewed
+    from the moments found by the inner loop raises it. Outer steps are accelerated (Anderson), and
+    plain where the value would fall. A stationary point is a fixed point of EP. Nothing in this
     asks for a log-concave likelihood or for positive site precisions, only for proper cavities,
     which bound the domain of G.
 
@@ -109,34 +129,43 @@ class DoubleLoop:
             nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
             sweep = rule.sweep(SitePosterior.from_sites(prior, nothing))
             made = 2
-        outcome, n_iter, tried = Outcome.MAX_ITER, 0, np.inf
-        eta = _natural(sweep.posterior)
+        outcome, n_iter, newton = Outcome.MAX_ITER, 0, np.inf
+        eta = plain = _natural(sweep.posterior)
+        tried: list[Array] = []
+        mapped: list[Array] = []
+        height, deviation = -np.inf, np.sqrt(prior.diagonal)
         for n_iter in range(1, self.max_iter + 1):
             if sweep.residual <= self.tol:
                 return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
-            if sweep.residual < NEWTON_FROM and sweep.residual < 0.1 * tried:
-                tried = sweep.residual
+            if sweep.residual < NEWTON_FROM and sweep.residual < 0.1 * newton:
+                newton = sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
                 made += steps
                 if sweep.residual <= self.tol:
                     return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
-                eta = _natural(sweep.posterior)
+                eta = plain = _natural(sweep.posterior)
+                tried, mapped, height = [], [], -np.inf
             if made > PRICE * self.max_iter:
                 break
             found, steps = self._minimise(eta, sweep.posterior)
             made += steps
-            if found is None:
+            noise = 1e4 * EPS * max(1.0, abs(height))
+            following = None if found is None else rule.sweep(found.posterior)
+            usable = following is not None and np.isfinite(following.residual)
+            if tried and not (found is not None and usable and found.value >= height - noise):
+                # the accelerated step was too long: the plain one raises the value
+                tried, mapped, eta = [], [], plain
+                continue
+            if found is None or following is None or not usable:
                 outcome = Outcome.NO_FIXED_POINT
                 break
-            eta = _natural(found.posterior)
-            if (RUN_AWAY * eta.p * prior.diagonal < 1.0).any():
+            height, plain, sweep = found.value, _natural(found.posterior), following
+            if (RUN_AWAY * plain.p * prior.diagonal < 1.0).any():
                 outcome = Outcome.NO_FIXED_POINT
                 break
-            following = rule.sweep(found.posterior)
-            if not np.isfinite(following.residual):
-                outcome = Outcome.NO_FIXED_POINT
-                break
-            sweep = following
+            tried = [*tried, eta.coordinates(deviation)][-MEMORY:]
+            mapped = [*mapped, plain.coordinates(deviation)][-MEMORY:]
+            eta = _Marginals.at(extrapolate(tried, mapped), deviation)
         if sweep.residual <= rounding_of_sites(prior, sweep.posterior.sites):
             outcome = Outcome.ROUNDING
         return End(sweep, outcome, n_iter, made)
@@ -196,10 +225,13 @@ class DoubleLoop:
 
         d_mean = m - tilted_m
         d_square = -0.5 * (variance - at.moments.variance + d_mean * (m + tilted_m))
-        step = solve(matvec, -np.concatenate([d_mean, d_square]) / units, 1e-3)
-        if step is None:
-            return at.plain
+        right = -np.concatenate([d_mean, d_square]) / units
+        operator = LinearOperator((2 * n, 2 * n), matvec=matvec, dtype=np.float64)
+        # wherever conjugate gradients stop, what they have descends
+        step, _ = cg(operator, right, rtol=1e-3, atol=0.0, maxiter=CG_STEPS)
         d_nu, d_tau = np.split(step / units, [n])
+        if not (np.isfinite(d_nu).all() and np.isfinite(d_tau).all()):
+            return at.plain
         return Sites(d_nu, d_tau)
 
     def _line_search(
@@ -245,6 +277,14 @@ class DoubleLoop:
         m, variance = posterior.mean, posterior.factor.marginal_variances()
         if not ((variance > 0.0).all() and (moments.variance > 0.0).all()):
             return None
+        # log partition functions A of cavities and marginals, up to the same constant
+        A = 0.5 * (np.log(cavities.v) + cavities.x**2 / cavities.v)
+        A = A - 0.5 * (eta.h**2 / eta.p - np.log(eta.p))
+        value = (
+            -0.5 * posterior.factor.log_det
+            + 0.5 * float(sites.nu @ posterior.mean)
+            + float(count @ (moments.log_z + A))
+        )
         # EP's own move, from the natural parameters of the marginals to those of the tilted
         d_tau = 1.0 / moments.variance - 1.0 / variance
         d_nu = moments.mean / moments.variance - m / variance
@@ -253,7 +293,9 @@ class DoubleLoop:
             float((reach * np.abs(d_tau)).max(initial=0.0)),
             float((np.sqrt(reach) * np.abs(d_nu)).max(initial=0.0)),
         )
-        return _Inner(posterior, cavities, moments, Sites(count * d_nu, count * d_tau), residual)
+        return _Inner(
+            posterior, cavities, moments, Sites(count * d_nu, count * d_tau), residual, value
+        )
 
 
 def _natural(posterior: SitePosterior) -> _Marginals:
