@@ -35,6 +35,8 @@ from gpclass.sites import Sites
 Array = NDArray[np.float64]
 
 SCHEDULES: Final = ("parallel", "sequential")
+# A log evidence that no data have, in nats.
+IMPOSSIBLE: Final = 1.0
 
 
 @final
@@ -125,7 +127,8 @@ class EPRule:
 
     def sites(self, state: State) -> Sites:
         """Sites of a mode: its slope and curvature."""
-        tau = -state.terms.second
+        # these terms are concave: a negative precision is rounding
+        tau = np.maximum(-state.terms.second, 0.0)
         return Sites(state.terms.first + tau * state.f, tau)
 
 
@@ -214,10 +217,12 @@ class EP:
         rule = EPRule(problem.prior, copies)
         end = self._solve(rule, starting_sites(init, problem.prior))
         energy = Energy.of(copies, end.sweep.posterior)
+        value = energy.value
         return EPApproximation(
             posterior=end.sweep.posterior,
-            log_evidence=energy.value,
-            outcome=end.outcome,
+            log_evidence=value,
+            # probabilities are below one: an evidence above it is rounding gone wild
+            outcome=end.outcome if value <= IMPOSSIBLE else Outcome.STALLED,
             n_iter=end.n_iter,
             n_factorisations=end.n_factorisations,
             energy=energy,
@@ -232,6 +237,7 @@ class EP:
             ways.insert(0, sequential)
         elif likelihood.log_concave and likelihood.smooth:
             ways.insert(0, VarianceIteration(rule, self.tol, self.max_iter))
+            sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
         else:
             parallel = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
             ways = [parallel, sequential, *ways]

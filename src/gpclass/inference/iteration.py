@@ -52,6 +52,10 @@ class VarianceIteration:
         """Iterate from sites."""
         rule = self.rule
         sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        if not np.isfinite(sweep.residual):
+            # rounding, under a covariance that these sites do not belong to
+            nothing = Sites(np.zeros(rule.prior.n), np.zeros(rule.prior.n))
+            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, nothing))
         n_factorisations, n_iter, outcome = 1, 0, Outcome.MAX_ITER
         best, v, damping, since_best = sweep, sweep.v, 1.0, 0
         last = tried = np.inf

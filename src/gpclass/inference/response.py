@@ -95,7 +95,8 @@ class Response:
     def of(cls, posterior: SitePosterior, *, last: bool) -> "Response":
         """Form Sigma; ``last`` says that the posterior's variances have served."""
         Sigma = posterior.factor.weighted_covariance(last=last)
-        return cls(posterior.mean, Sigma, np.square(Sigma))
+        with np.errstate(over="ignore"):  # what overflows makes `solve` refuse
+            return cls(posterior.mean, Sigma, np.square(Sigma))
 
     def forward(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
         """Changes of marginal means and variances."""

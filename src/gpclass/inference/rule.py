@@ -14,8 +14,6 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 RUNNING_AWAY: Final = 1e-6
-# A mismatch beyond this is no solution, whatever the reason.
-LARGEST: Final = 1e-3
 
 
 class Sweep(NamedTuple):
@@ -102,4 +100,4 @@ def rounding_of_sites(prior: Prior, sites: Sites) -> float:
     rounding = prior.n * EPS * float(prior.diagonal.max(initial=0.0))
     precision = max(1.0, float(np.abs(sites.tau).max(initial=0.0)))
     # precisions that run away are no excuse
-    return max(min(rounding, LARGEST), min(rounding * precision, RUNNING_AWAY))
+    return max(rounding, min(rounding * precision, RUNNING_AWAY))

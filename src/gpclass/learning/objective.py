@@ -14,6 +14,8 @@ Array = NDArray[np.float64]
 
 # What an evaluation may fail with: a step to be shortened.
 FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgError)
+# A log evidence that no data have: posteriors that collapse, or rounding gone wild.
+IMPOSSIBLE: Final = 1.0
 
 
 class Point(NamedTuple):
@@ -45,6 +47,9 @@ class Objective:
         try:
             result = self.problem.evaluate(theta, gradient=gradient, init=self._start())
         except FAILURES:
+            self.trace.append(np.nan)
+            return None
+        if result.log_evidence > IMPOSSIBLE:
             self.trace.append(np.nan)
             return None
         self.trace.append(result.log_evidence)

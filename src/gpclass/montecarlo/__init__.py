@@ -7,12 +7,14 @@ the evidence without bias; both need nothing of a likelihood but its ``log_prob`
 from gpclass.montecarlo.annealing import EvidenceEstimate, annealed_importance_sampling
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
 from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.hyperparameters import HyperparameterSamples, sample_hyperparameters
 from gpclass.montecarlo.method import MonteCarlo, MonteCarloApproximation
 from gpclass.montecarlo.samples import SamplePosterior, Samples
 from gpclass.montecarlo.slice_sampling import SliceSamples, elliptical_slice_sampling
 
 __all__ = [
     "EvidenceEstimate",
+    "HyperparameterSamples",
     "LatentGaussian",
     "MonteCarlo",
     "MonteCarloApproximation",
@@ -22,5 +24,6 @@ __all__ = [
     "annealed_importance_sampling",
     "effective_sample_size",
     "elliptical_slice_sampling",
+    "sample_hyperparameters",
     "split_rhat",
 ]

@@ -42,7 +42,7 @@ DEPTH: Final = 6.0
 # Deviations of log hyperparameters that the lattice's steps are taken from; the curvature of a
 # plateau says nothing.
 DEVIATIONS: Final = (0.03, 1.0)
-MOST_NODES: Final = 300
+MOST_NODES: Final = 500
 MOST_PARAMETERS: Final = 3
 # Step of the differences that curvature is taken from, in log hyperparameters.
 STEP: Final = 0.2

@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 # Below this a scale s_i is not divided by: s_i^2 would be lost among the subnormal numbers.
 TINY_SCALE: Final = 1e-150
+# Below this part of the prior's precision a site says nothing.
+NO_SITE: Final = 1e-24
 # Rounding makes eigenvalues of a valid K as low as -n eps times its variance, about 1e-12.
 INDEFINITE: Final = 1e-9
 
@@ -114,7 +116,8 @@ class DenseFactor(SiteFactor):
         weighted by the precisions again, as they are in derivatives of sites.
         """
         s = self._s
-        usable = s > TINY_SCALE
+        # a site that moves its own marginal by less than rounding moves no other
+        usable = s**2 * self.K.diagonal() > NO_SITE
         inverse_scale = np.zeros(len(s))
         inverse_scale[usable] = 1.0 / (s[usable] * np.sign(self.precision[usable]))
         variances, M_inv = self._variances, self._inverse
