@@ -5,14 +5,8 @@ the split into pairs are one step from there, not all products: the checks are a
 which does the same with all of them.
 """
 
-import warnings
 
-import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpclass import GaussianProcessClassifier
-from gpclass.inference import EP, PosteriorLinearisation, TangentBound, Variational
-from gpclass.likelihoods import NoisyThreshold
 from gpclass.montecarlo import MonteCarlo
 
 # few draws: the checks ask for shapes, types and errors, and for the same result twice

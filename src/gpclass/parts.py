@@ -60,7 +60,7 @@ def pick_parts(estimator: Any) -> Parts:
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
         inference=_pick_inference(
-            estimator.inference, int(estimator.max_iter_predict), _seed(estimator.random_state)
+            estimator.inference, int(estimator.max_iter_predict), estimator.random_state
         ),
         learner=_pick_learner(estimator.learning, estimator.optimizer),
         decomposition=DECOMPOSITIONS[multi_class](),
@@ -171,7 +171,7 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _pick_inference(inference: Any, max_iter: int, seed: int) -> InferenceMethod:
+def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> InferenceMethod:
     if callable(inference) and not isinstance(inference, type):
         try:
             named: Any = inspect.signature(inference).parameters
@@ -185,8 +185,10 @@ def _pick_inference(inference: Any, max_iter: int, seed: int) -> InferenceMethod
         given: Any = inference
     else:
         name = _named("inference", inference, (*METHODS, "mcmc"))
-        monte_carlo = name == "mcmc"
-        given = MonteCarlo(random_state=seed) if monte_carlo else METHODS[name](max_iter=max_iter)
+        if name == "mcmc":
+            given = MonteCarlo(random_state=_seed(random_state))
+        else:
+            given = METHODS[name](max_iter=max_iter)
     method: InferenceMethod = given
     return method
 

@@ -6,7 +6,7 @@ from tests.montecarlo.conftest import integrate
 
 from gpclass.inference import EP
 from gpclass.likelihoods import NoisyThreshold, Probit
-from gpclass.montecarlo import ChainOutcome, MonteCarlo, SamplePosterior
+from gpclass.montecarlo import MonteCarlo, Outcome, SamplePosterior
 from gpclass.montecarlo.method import MonteCarloApproximation
 from gpclass.priors import DensePrior
 
@@ -19,7 +19,7 @@ def test_truth_on_a_small_problem(small, likelihood, start):
     q = MonteCarlo(**QUICK, start=start)(K, y, likelihood)
     exact = integrate(K, y, likelihood)
     assert isinstance(q, MonteCarloApproximation)
-    assert q.outcome is ChainOutcome.CONVERGED
+    assert q.outcome is Outcome.CONVERGED
     assert q.converged
     assert abs(q.log_evidence - exact.log_evidence) < 4 * q.log_evidence_error < 0.3
     mean, variance = q.posterior.predict(K, np.diag(K))
@@ -61,7 +61,7 @@ def test_no_evidence_and_no_gradient(small):
 def test_short_chains_say_so(small):
     K, y = small
     short = {"n_samples": 40, "n_burn": 0, "n_chains": 2, "thin": 1, "evidence": False}
-    assert MonteCarlo(**short)(K, y, Probit()).outcome is ChainOutcome.SHORT_CHAINS
+    assert MonteCarlo(**short)(K, y, Probit()).outcome is Outcome.SHORT_CHAINS
     fewest = short | {"n_samples": 2, "n_chains": 1}
     assert not MonteCarlo(**fewest)(K, y, Probit()).converged
 

@@ -26,7 +26,7 @@ from gpclass.inference.energy import Energy
 from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import End, Sweep, mismatch
+from gpclass.inference.rule import IMPOSSIBLE, End, Sweep, mismatch
 from gpclass.inference.sequential import SequentialSweeps
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 from gpclass.priors import Prior
@@ -35,8 +35,6 @@ from gpclass.sites import Sites
 Array = NDArray[np.float64]
 
 SCHEDULES: Final = ("parallel", "sequential")
-# A log evidence that no data have, in nats.
-IMPOSSIBLE: Final = 1.0
 
 
 @final
@@ -218,11 +216,11 @@ class EP:
         end = self._solve(rule, starting_sites(init, problem.prior))
         energy = Energy.of(copies, end.sweep.posterior)
         value = energy.value
+        outcome = end.outcome if value <= IMPOSSIBLE else Outcome.STALLED
         return EPApproximation(
             posterior=end.sweep.posterior,
             log_evidence=value,
-            # probabilities are below one: an evidence above it is rounding gone wild
-            outcome=end.outcome if value <= IMPOSSIBLE else Outcome.STALLED,
+            outcome=outcome,
             n_iter=end.n_iter,
             n_factorisations=end.n_factorisations,
             energy=energy,

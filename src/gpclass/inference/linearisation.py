@@ -19,7 +19,7 @@ from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import End, Sweep, mismatch
+from gpclass.inference.rule import End, Sweep, checked, mismatch
 from gpclass.inference.sequential import SequentialSweeps
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import Prior
@@ -217,7 +217,7 @@ class PosteriorLinearisation:
         return EnergyApproximation(
             posterior=end.sweep.posterior,
             log_evidence=energy.value,
-            outcome=end.outcome,
+            outcome=checked(end, energy.value),
             n_iter=end.n_iter,
             n_factorisations=end.n_factorisations,
             rule=rule,

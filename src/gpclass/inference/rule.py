@@ -14,6 +14,10 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 RUNNING_AWAY: Final = 1e-6
+# A mismatch of relative size beyond this is no solution, whatever the reason.
+LARGEST: Final = 1e-3
+# A log evidence that no data have, in nats.
+IMPOSSIBLE: Final = 1.0
 
 
 class Sweep(NamedTuple):
@@ -79,6 +83,18 @@ class End(NamedTuple):
             n_iter=first.n_iter + self.n_iter,
             n_factorisations=first.n_factorisations + self.n_factorisations,
         )
+
+
+def checked(end: End, value: float) -> Outcome:
+    """Outcome of an end whose evidence is known: rounding gone wild is no convergence.
+
+    Probabilities are below one, so a log evidence well above zero is impossible; and where
+    rounding is the excuse the mismatch must still be small.
+    """
+    wild = end.outcome is Outcome.ROUNDING and end.sweep.residual > LARGEST
+    if end.outcome.converged and (wild or not value <= IMPOSSIBLE):
+        return Outcome.STALLED
+    return end.outcome
 
 
 def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> float:

@@ -19,7 +19,7 @@ from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import End, Sweep, mismatch
+from gpclass.inference.rule import End, Sweep, checked, mismatch
 from gpclass.likelihoods.base import ExpectedLogProb, Likelihood
 from gpclass.priors import Prior
 from gpclass.sites import Sites
@@ -220,12 +220,14 @@ class Variational:
         copies = Copies(likelihood, problem.y, problem.weights, problem.offset)
         rule = VariationalRule(problem.prior, copies)
         end = self._solve(rule, starting_sites(init, problem.prior))
-        posterior, outcome = end.sweep.posterior, end.outcome
+        posterior = end.sweep.posterior
         if self.evidence == "ep":
             energy = Energy.of(copies, posterior)
+            outcome = checked(end, energy.value)
             return EnergyApproximation(
                 posterior, energy.value, outcome, end.n_iter, end.n_factorisations, rule, energy
             )
+        outcome = checked(end, end.sweep.merit)
         return VariationalApproximation(
             posterior, end.sweep.merit, outcome, end.n_iter, end.n_factorisations, copies
         )

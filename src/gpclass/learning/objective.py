@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.rule import IMPOSSIBLE
 from gpclass.learning.base import BinaryProblem, Evaluation, LearningRun, Progress
 from gpclass.sites import Sites
 
@@ -14,8 +15,6 @@ Array = NDArray[np.float64]
 
 # What an evaluation may fail with: a step to be shortened.
 FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgError)
-# A log evidence that no data have: posteriors that collapse, or rounding gone wild.
-IMPOSSIBLE: Final = 1.0
 
 
 class Point(NamedTuple):
@@ -49,7 +48,7 @@ class Objective:
         except FAILURES:
             self.trace.append(np.nan)
             return None
-        if result.log_evidence > IMPOSSIBLE:
+        if result.log_evidence > IMPOSSIBLE:  # a posterior's collapse, or rounding gone wild
             self.trace.append(np.nan)
             return None
         self.trace.append(result.log_evidence)
