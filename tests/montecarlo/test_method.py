@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.montecarlo.conftest import integrate
 
-from gpclass.inference import EP
+from gpclass.inference import EP, Outcome
 from gpclass.likelihoods import NoisyThreshold, Probit
-from gpclass.montecarlo import MonteCarlo, Outcome, SamplePosterior
+from gpclass.montecarlo import MonteCarlo, SamplePosterior
 from gpclass.montecarlo.method import MonteCarloApproximation
 from gpclass.priors import DensePrior
 
@@ -34,14 +34,14 @@ def test_init_is_where_to_start(small):
     ep = EP()(K, y, Probit())
     given = MonteCarlo(**QUICK)(K, y, Probit(), init=ep)
     own = MonteCarlo(**QUICK)(K, y, Probit())
-    np.testing.assert_array_equal(given.samples.weights, own.samples.weights)
+    np.testing.assert_array_equal(given.sites.weights, own.sites.weights)
     assert given.log_evidence == own.log_evidence
 
 
 def test_rebuilt_from_its_samples(small):
     K, y = small
     q = MonteCarlo(**QUICK, evidence=False)(K, y, Probit())
-    samples = pickle.loads(pickle.dumps(q.samples))
+    samples = pickle.loads(pickle.dumps(q.sites))
     again = SamplePosterior.from_samples(K, samples)
     for one, other in zip(
         again.predict(K, np.diag(K)), q.posterior.predict(K, np.diag(K)), strict=True
