@@ -947,7 +947,7 @@ def test_one_iteration_is_not_enough_whatever_takes_over(inference):
 @pytest.mark.parametrize("multi_class", MULTI_CLASS)
 def test_a_warning_for_each_problem_that_did_not_converge(multi_class):
     model = fixed(50.0 * RBF(1.0), max_iter_predict=1, multi_class=multi_class)
-    with pytest.warns(ConvergenceWarning, match="inference for .* stopped") as caught:
+    with pytest.warns(ConvergenceWarning, match="inference .* stopped") as caught:
         model.fit(X3, Y3)
     assert len(caught) == 3
     assert not model.converged_

@@ -143,12 +143,13 @@ def test_schedules_of_one_method_agree(likelihood):
         )
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit", NoisyThreshold(0.1, "fixed")])
-def test_monte_carlo_predicts_as_ep_does(likelihood):
+@pytest.mark.parametrize(
+    ("likelihood", "thin"), [("probit", 10), ("logit", 10), (NoisyThreshold(0.1, "fixed"), 200)]
+)
+def test_monte_carlo_predicts_as_ep_does(likelihood, thin):
     settings = {"likelihood": likelihood, "optimizer": None}
-    samples = gpc(
-        inference=MonteCarlo(n_samples=2000, n_chains=20, thin=10, evidence=False), **settings
-    ).fit(X, Y)
+    draws = MonteCarlo(n_samples=2000, n_chains=20, thin=thin, evidence=False)
+    samples = gpc(inference=draws, **settings).fit(X, Y)
     gaussian = gpc(**settings).fit(X, Y)
     assert np.isnan(samples.log_marginal_likelihood_value_)
     np.testing.assert_allclose(samples.predict_proba(X), gaussian.predict_proba(X), atol=0.05)

@@ -320,7 +320,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 )
             if not model.outcome.converged:
                 warnings.warn(
-                    f"inference for {name} {model.outcome.value}", ConvergenceWarning, stacklevel=4
+                    f"inference ({name}) {model.outcome.value}", ConvergenceWarning, stacklevel=4
                 )
         if self.kernel is not None and self.optimizer_report_.runs:
             for model in self.models_:

@@ -27,10 +27,10 @@ from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
 from gpclass.inference.rule import (
-    IMPOSSIBLE,
     LARGEST,
     End,
     Sweep,
+    checked,
     mismatch,
     rounding_of_sites,
 )
@@ -223,7 +223,7 @@ class EP:
         end = self._solve(rule, starting_sites(init, problem.prior))
         energy = Energy.of(copies, end.sweep.posterior)
         value = energy.value
-        outcome = end.outcome if value <= IMPOSSIBLE else Outcome.STALLED
+        outcome = checked(end, value, problem.prior)
         return EPApproximation(
             posterior=end.sweep.posterior,
             log_evidence=value,

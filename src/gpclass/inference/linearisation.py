@@ -217,7 +217,7 @@ class PosteriorLinearisation:
         return EnergyApproximation(
             posterior=end.sweep.posterior,
             log_evidence=energy.value,
-            outcome=checked(end, energy.value),
+            outcome=checked(end, energy.value, problem.prior),
             n_iter=end.n_iter,
             n_factorisations=end.n_factorisations,
             rule=rule,

@@ -16,6 +16,8 @@ Rows = NDArray[np.intp]
 RUNNING_AWAY: Final = 1e-6
 # A mismatch of relative size beyond this is no solution, whatever the reason.
 LARGEST: Final = 1e-3
+# Rounding of K beyond this is beside the precision of a probit or logit, at most one, no detail.
+DROWNED: Final = 0.25
 # A log evidence that no data have, in nats.
 IMPOSSIBLE: Final = 1.0
 
@@ -85,13 +87,14 @@ class End(NamedTuple):
         )
 
 
-def checked(end: End, value: float) -> Outcome:
+def checked(end: End, value: float, prior: Prior) -> Outcome:
     """Outcome of an end whose evidence is known: rounding gone wild is no convergence.
 
     Probabilities are below one, so a log evidence well above zero is impossible; and where
-    rounding is the excuse the mismatch must still be small.
+    rounding is the excuse the mismatch must still be small, and so must the rounding of K itself.
     """
-    wild = end.outcome is Outcome.ROUNDING and end.sweep.residual > LARGEST
+    large = rounding_of(prior) > DROWNED or end.sweep.residual > LARGEST
+    wild = end.outcome is Outcome.ROUNDING and large
     if end.outcome.converged and (wild or not value <= IMPOSSIBLE):
         return Outcome.STALLED
     return end.outcome
@@ -111,9 +114,14 @@ def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> floa
     )
 
 
+def rounding_of(prior: Prior) -> float:
+    """Size that negative eigenvalues of K may have by rounding alone."""
+    return float(prior.n * EPS * prior.diagonal.max(initial=0.0))
+
+
 def rounding_of_sites(prior: Prior, sites: Sites) -> float:
     """Size of a mismatch that rounding of K alone can cause, beside sites like these."""
-    rounding = prior.n * EPS * float(prior.diagonal.max(initial=0.0))
+    rounding = rounding_of(prior)
     precision = max(1.0, float(np.abs(sites.tau).max(initial=0.0)))
     # precisions that run away are no excuse
     return max(rounding, min(rounding * precision, RUNNING_AWAY))

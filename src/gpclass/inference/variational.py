@@ -223,11 +223,11 @@ class Variational:
         posterior = end.sweep.posterior
         if self.evidence == "ep":
             energy = Energy.of(copies, posterior)
-            outcome = checked(end, energy.value)
+            outcome = checked(end, energy.value, problem.prior)
             return EnergyApproximation(
                 posterior, energy.value, outcome, end.n_iter, end.n_factorisations, rule, energy
             )
-        outcome = checked(end, end.sweep.merit)
+        outcome = checked(end, end.sweep.merit, problem.prior)
         return VariationalApproximation(
             posterior, end.sweep.merit, outcome, end.n_iter, end.n_factorisations, copies
         )

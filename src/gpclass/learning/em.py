@@ -173,13 +173,17 @@ class _Last(NamedTuple):
 
 
 class _Touching(NamedTuple):
-    """Where F touches the evidence: F, D, and the evidence's value and gradient there."""
+    """Where F touches the evidence: F, D, and the evidence's value and gradient there.
+
+    ``converged`` is whether its inference had.
+    """
 
     theta: Array
     log_evidence: float
     gradient: Array
     F: Surrogate
     D: Array
+    converged: bool
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """``F + d^T D d / 2`` and its gradient."""
@@ -253,7 +257,7 @@ class _Ascent:
         noise = NOISE * max(1.0, abs(here.log_evidence))
         if best is not None and best.log_evidence > here.log_evidence + noise:
             return best
-        return Point(here.theta, here.log_evidence, here.F.sites)
+        return Point(here.theta, here.log_evidence, here.F.sites, here.converged)
 
     def slope(self, here: _Touching) -> float:
         """Largest entry of the projected gradient of the evidence."""
@@ -265,7 +269,9 @@ class _Ascent:
         assert found.gradient is not None
         F = Surrogate.of(self.objective.problem, theta, found)
         none = np.zeros((len(theta), len(theta)))
-        here = _Touching(theta, found.log_evidence, found.gradient, F, none)
+        here = _Touching(
+            theta, found.log_evidence, found.gradient, F, none, found.approximation.converged
+        )
         if last is None or not self.settings.remember:
             return here
         # of the two ways to hold sites, the one that would have foretold the way back better
@@ -290,7 +296,7 @@ class _Ascent:
 
     def m_step(self, here: _Touching, radius: float, slope: float) -> tuple[Array, float]:
         """Maximise within the box; return theta and the gain that is promised there."""
-        best = Point(here.theta, here.log_evidence, here.F.sites)
+        best = Point(here.theta, here.log_evidence, here.F.sites, here.converged)
         low = np.maximum(self.low, here.theta - radius)
         high = np.minimum(self.high, here.theta + radius)
         worst = abs(here.log_evidence)
@@ -306,7 +312,7 @@ class _Ascent:
                 return worst + 1e3 + abs(worst), np.zeros(len(theta))
             worst = max(worst, -value)
             if value > best.log_evidence:
-                best = Point(np.array(theta), value, best.sites)
+                best = best._replace(theta=np.array(theta), log_evidence=value)
             return -value, -gradient
 
         minimize(

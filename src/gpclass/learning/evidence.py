@@ -43,7 +43,7 @@ def _run(
         end = _returned_theta(optimizer(objective, start, bounds=bounds), start)
         message = "the optimizer that was given returned"
         last = objective.evaluate(end, gradient=False)
-        chosen = last and Point(end, last.log_evidence, last.approximation.sites)
+        chosen = last and Point.of(end, last)
     else:
         message, chosen = _lbfgsb(objective, start, bounds)
         end = chosen.theta if chosen is not None else np.array(start)
@@ -110,7 +110,7 @@ def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Arra
         closer = np.abs(result.gradient[free]).max() < np.abs(g[free]).max()
         gain = result.log_evidence - point.log_evidence
         if gain > noise or (closer and gain >= -noise):
-            point = Point(target, result.log_evidence, result.approximation.sites)
+            point = Point.of(target, result)
             g = -result.gradient
     return point
 

@@ -23,6 +23,13 @@ class Point(NamedTuple):
     theta: Array
     log_evidence: float
     sites: Sites
+    converged: bool
+
+    @classmethod
+    def of(cls, theta: Array, result: Evaluation) -> "Point":
+        """Keep what matters of an evaluation at theta."""
+        approximation = result.approximation
+        return cls(theta, result.log_evidence, approximation.sites, approximation.converged)
 
 
 @final
@@ -55,7 +62,7 @@ class Objective:
         self.worst = max(self.worst, -result.log_evidence)
         self.init = result.approximation.sites
         if self.best is None or result.log_evidence > self.best.log_evidence:
-            self.best = Point(np.array(theta), result.log_evidence, self.init)
+            self.best = Point.of(np.array(theta), result)
         if self.progress is not None:
             self.progress(result.log_evidence)
         return result
@@ -83,10 +90,20 @@ class Objective:
 @final
 @dataclass(frozen=True)
 class RunResult:
-    """A run and the sites at its end, None where no evaluation succeeded."""
+    """A run and the sites at its end, None where no evaluation succeeded.
+
+    ``converged`` says whether inference had converged there: else the evidence may be anything.
+    """
 
     run: LearningRun
     sites: Sites | None
+    converged: bool
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """Order of preference: evidences that exist, that can be trusted, and the higher."""
+        value = self.run.log_evidence
+        return not np.isnan(value), self.converged, value
 
 
 def report(
@@ -94,6 +111,10 @@ def report(
 ) -> RunResult:
     """Report a run that began at ``start`` and chose a point, at ``end``."""
     trace = tuple(objective.trace)
+    if chosen is None:
+        message = "no evaluation of the evidence succeeded"
+    elif not chosen.converged:
+        message = f"{message}; inference had not converged there"
     return RunResult(
         LearningRun(
             start=np.array(start),
@@ -101,11 +122,12 @@ def report(
             log_evidence=chosen.log_evidence if chosen is not None else np.nan,
             n_evaluations=len(trace),
             n_rejected=int(np.isnan(trace).sum()),
-            message=message if chosen is not None else "no evaluation of the evidence succeeded",
+            message=message,
             trace=trace,
             at_bounds=at_bounds(end, objective.problem.bounds),
         ),
         chosen.sites if chosen is not None else None,
+        chosen is not None and chosen.converged,
     )
 
 

@@ -59,14 +59,13 @@ def from_every_start(
     if progress is not None and not here:
         for result in results:
             progress(result.run.log_evidence)
-    evidences = [result.run.log_evidence for result in results]
-    if np.isnan(evidences).all():
+    best = max(results, key=lambda result: result.rank)
+    if best.sites is None:
         # say what is wrong in the kernel's own words
         problem.evaluate(starts[0], gradient=False)
         raise NotPositiveDefiniteError(
             f"the evidence of the kernel {problem.kernel} is not finite at its start values"
         )
-    best = results[int(np.nanargmax(evidences))]
     return settle(problem, best.run.end, best.sites, tuple(result.run for result in results))
 
 
