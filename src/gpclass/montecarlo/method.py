@@ -126,8 +126,8 @@ class MonteCarlo:
         Its chains.
     start : {"auto", "ep", "prior"}, default="auto"
         The Gaussian that the ellipses belong to and that annealing starts from, where no ``init``
-        is given. "ep": that of EP. "auto": "ep" where the likelihood is log-concave, so that the
-        posterior has one mode, else "prior". It affects the time and the error, not the limit.
+        is given. "ep": that of EP. "auto": "ep" where EP converges, else "prior". It affects the
+        time and the error, not the limit.
 
     References
     ----------
@@ -205,8 +205,9 @@ class MonteCarlo:
         # samples of other hyperparameters are no Gaussian to start from
         start = None if isinstance(init, Samples | MonteCarloApproximation) else init
         sites = sites_of(start, problem.prior.n, "init")
-        if sites is None and (self.start == "ep" or (self.start == "auto" and concave)):
-            sites = EP()(prior, y, likelihood, weights=weights).sites
+        if sites is None and self.start != "prior":
+            near = EP()(prior, y, likelihood, weights=weights)
+            sites = near.sites if self.start == "ep" or near.converged else None
         rng = generator(self.random_state)
         draws = sample(
             problem,
