@@ -29,15 +29,17 @@ METHODS = {
     "the default": "",
     "laplace, logit": "inference='laplace', likelihood='logit'",
     "laplace, probit": "inference='laplace', likelihood='probit'",
-    "ep, logit": "inference='ep', likelihood='logit'",
+    "default, one against the rest": "multi_class='one_vs_rest'",
+    "ep, logit": "inference='ep', likelihood='logit', multi_class='one_vs_rest'",
     "sequential ep": "inference=EP(schedule='sequential')",
-    "pl": "inference='pl'",
-    "pl, logit": "inference='pl', likelihood='logit'",
-    "vi": "inference='vi'",
-    "vi by the ep energy": "inference=Variational(evidence='ep')",
-    "bound": "inference='bound', likelihood='logit'",
-    "upper bound": "inference=TangentBound(side='upper'), likelihood='logit'",
-    "ep, threshold": "likelihood=NoisyThreshold(0.1, 'fixed')",
+    "pl": "inference='pl', multi_class='differences'",
+    "pl, logit": "inference='pl', likelihood='logit', multi_class='one_vs_rest'",
+    "vi": "inference='vi', multi_class='one_vs_rest'",
+    "vi by the ep energy": "inference=Variational(evidence='ep'), multi_class='one_vs_rest'",
+    "bound": "inference='bound', likelihood='logit', multi_class='one_vs_rest'",
+    "upper bound": "inference=TangentBound(side='upper'), likelihood='logit', "
+    "multi_class='one_vs_rest'",
+    "ep, threshold": "likelihood=NoisyThreshold(0.1, 'fixed'), multi_class='one_vs_rest'",
     "em": "learning='em'",
 }
 # It asserts which bound the logit's evidence is highest at, by Laplace's method. For the probit the
@@ -46,6 +48,7 @@ WHERE_THE_LOGIT_ENDS = {"test_warning_bounds"}
 # Tests that cannot hold.
 LEFT_OUT = {
     "the default": WHERE_THE_LOGIT_ENDS,
+    "default, one against the rest": WHERE_THE_LOGIT_ENDS,
     # "A" and "B" against "AB", which the kernel takes for their sum, is a tie: the mode is zero, a
     # probability of 1/2 is no decision for the first class, and the test asks for the other one
     "laplace, probit": WHERE_THE_LOGIT_ENDS | {"test_predict_consistent_structured"},

@@ -13,8 +13,11 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gpclass.division import divide
+from gpclass.evidence import evidence_at
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
 from gpclass.inference import Approximation
+from gpclass.joint_model import JointModel
 from gpclass.kernels import (
     Precomputed,
     default_kernel,
@@ -23,15 +26,17 @@ from gpclass.kernels import (
     validate_precomputed,
 )
 from gpclass.learning import (
-    BinaryProblem,
+    JointProblem,
     KeepFixed,
     Learned,
     Learner,
+    Problem,
     draw_starts,
     learn_all,
 )
 from gpclass.likelihoods import Likelihood, get_likelihood
-from gpclass.model import BinaryModel
+from gpclass.model import BinaryModel, check_sample_count
+from gpclass.multiclass import OneVsOne
 from gpclass.parts import (
     as_objects,
     check_kernel_argument,
@@ -41,7 +46,6 @@ from gpclass.parts import (
 )
 from gpclass.progress import EvidenceProgress
 from gpclass.report import OptimizerReport, ReportedRun, parameter_names
-from gpclass.sites import Sites
 from gpclass.weights import row_weights
 
 Array = NDArray[np.float64]
@@ -57,8 +61,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     Parameters
     ----------
-    kernel : Kernel, "precomputed" or None, default=None
-        A kernel of `sklearn.gaussian_process.kernels`. None: a signal variance times an RBF whose
+    kernel : Kernel, list of Kernel, "precomputed" or None, default=None
+        A kernel of `sklearn.gaussian_process.kernels`; a list has one for each of more than two
+        classes. None: a signal variance times an RBF whose
         length-scale starts at the median distance between rows, both learnt. "precomputed": X is
         the (n, n) covariance matrix; for new rows it is (m, n), with their prior variances as
         column n where the training diagonal is not constant.
@@ -73,9 +78,12 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     learning : {"evidence", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, or by EM (KG06), which needs
         fewer inferences and is worth it where these are slow ("vi").
-    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
-        How more than two classes are split. Pairs are coupled into probabilities by the method
-        of Wu, Lin & Weng (2004).
+    multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
+        What more than two classes are. "joint": one model of all, the multinomial probit for
+        ``inference="ep"`` and the softmax for ``"laplace"``. "differences": the latent differences
+        of KG06, for every inference and likelihood, at the cost of n (C - 1) rows. Else several
+        binary problems; pairs are coupled into probabilities by the method of Wu, Lin & Weng
+        (2004).
     inducing : None
         The exact prior; no other value exists yet.
     hyperprior : None
@@ -104,7 +112,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     classes_ : ndarray of shape (C,)
     n_classes_ : int
     kernel_ : Kernel
-        With the values that were learnt; a CompoundKernel for several binary problems.
+        With the values that were learnt; a CompoundKernel for several binary problems, or one
+        kernel a class.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (d,)
         Only where X has string column names.
@@ -144,7 +153,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         likelihood: Any = "probit",
         inference: Any = "ep",
         learning: Any = "evidence",
-        multi_class: str = "one_vs_rest",
+        multi_class: str = "joint",
         inducing: None = None,
         hyperprior: None = None,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -227,17 +236,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 f"{len(classes)} class (only {classes.tolist()})"
                 + ("" if used is None else " among the rows of positive weight")
             )
-        kernel = self._starting_kernel(X, used)
-        problems, names = [], []
-        for name, rows, labels in parts.decomposition.split(codes, classes):
-            # row numbers of the subproblem count the used rows
-            if used is not None:
-                rows = used if rows is None else used[rows]
-            w = weights if rows is None or weights is None else weights[rows]
-            names.append(name)
-            problems.append(
-                BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
-            )
+        kernels = self._starting_kernels(X, used)
+        problems, names = divide(parts, kernels, X, codes, classes, weights, used)
         learned = self._learn(problems, parts.learner)
 
         self.classes_, self.n_classes_ = classes, len(classes)
@@ -245,7 +245,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.X_train_ = X
         self.y_train_ = np.where(np.isin(y, classes), np.searchsorted(classes, y), -1)
         self.models_ = [
-            BinaryModel(
+            (JointModel if isinstance(problem, JointProblem) else BinaryModel)(
                 problem.at(result.theta),
                 result.sites,
                 result.log_evidence,
@@ -258,7 +258,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.converged_ = all(m.outcome.converged for m in self.models_)
         self.n_iter_ = max(1, *(m.n_iter for m in self.models_)) if self.models_ else 1
         self.optimizer_report_ = OptimizerReport(
-            parameter_names(kernel, parts.likelihood),
+            parameter_names(problems[0].kernel, problems[0].likelihood),
             tuple(
                 ReportedRun(name, run)
                 for name, result in zip(names, learned, strict=True)
@@ -280,14 +280,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         check_classification_targets(y)
         return X, y
 
-    def _starting_kernel(self, X: Any, used: NDArray[np.intp] | None) -> Kernel:
+    def _starting_kernels(self, X: Any, used: NDArray[np.intp] | None) -> list[Kernel]:
+        """One kernel for all classes, or one a class."""
         if self.kernel is None:
-            return default_kernel(X if used is None else X[used])
-        if is_precomputed(self.kernel):
-            return Precomputed()
-        return clone(self.kernel)
+            return [default_kernel(X if used is None else X[used])]
+        if isinstance(self.kernel, list | tuple):
+            return [clone(kernel) for kernel in self.kernel]
+        return [Precomputed() if is_precomputed(self.kernel) else clone(self.kernel)]
 
-    def _learn(self, problems: list[BinaryProblem], learner: Learner) -> list[Learned]:
+    def _learn(self, problems: list[Problem], learner: Learner) -> list[Learned]:
         random_state = check_random_state(self.random_state)
         n_restarts = 0 if isinstance(learner, KeepFixed) else int(self.n_restarts_optimizer)
         starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
@@ -297,13 +298,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 learner, problems, starts, inits, n_jobs=self.n_jobs, progress=progress.update
             )
 
-    def _warm_sites(self, problems: list[BinaryProblem]) -> list[Sites | None]:
+    def _warm_sites(self, problems: list[Problem]) -> list[Any]:
         """Sites of the last fit where warm_start asks for them and they fit the new problems."""
         last = getattr(self, "models_", []) if self.warm_start else []
         if len(last) != len(problems):
             return [None] * len(problems)
         return [
-            model.start if len(model.sites) == len(problem.y) else None
+            model.start
+            if type(model.problem) is type(problem) and len(model.sites) == problem.n_sites
+            else None
             for model, problem in zip(last, problems, strict=True)
         ]
 
@@ -323,15 +326,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                     f"inference ({name}) {model.outcome.value}", ConvergenceWarning, stacklevel=4
                 )
         if self.kernel is not None and self.optimizer_report_.runs:
-            for model in self.models_:
+            for kernel in (kernel for model in self.models_ for kernel in model.problem.kernels):
                 # scikit-learn's own words, once for each hyperparameter on a bound
-                model.problem.kernel._check_bounds_params()
+                kernel._check_bounds_params()
 
     # -------------------------------------------------------------- predict
 
     def _validate_new(self, X: Any) -> Any:
         check_is_fitted(self, "models_")
-        kernel = self.models_[0].problem.kernel
+        kernel = self.models_[0].problem.kernels[0]
         if not takes_vectors(kernel):
             return validate_data(
                 self,
@@ -348,9 +351,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _log_proba_pairs(self, X: Any) -> Array:
         """``log P(-1)`` and ``log P(+1)`` under each binary problem, shape (m, k, 2)."""
-        X = self._validate_new(X)
         log_pairs = np.empty((len(X), len(self.models_), 2))
         for k, model in enumerate(self.models_):
+            assert isinstance(model, BinaryModel)
             log_pairs[:, k, :] = model.log_probabilities(X)
         return log_pairs
 
@@ -366,8 +369,11 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         P : ndarray of shape (m, C)
             Columns in the order of ``classes_``; rows sum to one.
         """
-        log_pairs = self._log_proba_pairs(X)
-        return self._decomposition.combine(log_pairs, self.n_classes_)
+        X = self._validate_new(X)
+        joint = self._joint_model
+        if joint is not None:
+            return joint.probabilities(X)
+        return self._decomposition.combine(self._log_proba_pairs(X), self.n_classes_)
 
     def decision_function(self, X: Any) -> Array:
         """Log odds of the second class, or log probabilities where there are more than two.
@@ -381,10 +387,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         scores : ndarray of shape (m,), or (m, C) for C > 2
             Larger is more probable; `predict` takes the largest, or the sign.
         """
-        log_pairs = self._log_proba_pairs(X)
-        if self.n_classes_ == 2:
+        if getattr(self, "n_classes_", 0) == 2:
+            log_pairs = self._log_proba_pairs(self._validate_new(X))
             return np.asarray(log_pairs[:, 0, 1] - log_pairs[:, 0, 0])
-        P = self._decomposition.combine(log_pairs, self.n_classes_)
+        P = self.predict_proba(X)
         return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -427,6 +433,82 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         X = self._validate_new(X)
         return self.models_[0].latent(X)
 
+    def predict_latent(self, X: Any) -> tuple[Array, Array]:
+        """Mean and covariance of the latent functions of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or list of object
+
+        Returns
+        -------
+        mean : ndarray of shape (m, C)
+        covariance : ndarray of shape (m, C, C)
+            Of the classes at each row. For two classes, which have one latent f, those of
+            ``(-f/2, f/2)``, whose difference is f; one against the rest has independent latents.
+
+        Raises
+        ------
+        ValueError
+            For one against one, which has a latent function a pair of classes, and for samples.
+        """
+        X = self._validate_new(X)
+        joint = self._joint_model
+        if joint is not None:
+            return joint.latent(X)
+        self._check_class_latents()
+        found = [model.latent(X) for model in self.models_]
+        if self.n_classes_ == 2:
+            mean, variance = found[0]
+            half = np.array([-0.5, 0.5])
+            return mean[:, None] * half, variance[:, None, None] * np.outer(half, half)
+        means, variances = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+        return means, variances[:, :, None] * np.eye(self.n_classes_)
+
+    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw the latent functions of the classes at all rows of X together.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or list of object
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            As in scikit-learn's ``sample_y``; None draws anew each time.
+
+        Returns
+        -------
+        samples : ndarray of shape (m, C, n_samples)
+            Of what `predict_latent` has the mean and covariance of.
+
+        Raises
+        ------
+        ValueError
+            As `predict_latent`, and where the covariance of all rows would not fit in memory.
+        """
+        X = self._validate_new(X)
+        check_sample_count(n_samples)
+        rng = check_random_state(random_state)
+        joint = self._joint_model
+        if joint is not None:
+            return joint.sample(X, int(n_samples), rng)
+        self._check_class_latents()
+        found = [model.sample(X, int(n_samples), rng) for model in self.models_]
+        if self.n_classes_ == 2:
+            return np.stack([-0.5 * found[0], 0.5 * found[0]], axis=1)
+        return np.stack(found, axis=1)
+
+    @property
+    def _joint_model(self) -> JointModel | None:
+        model = self.models_[0]
+        return model if isinstance(model, JointModel) else None
+
+    def _check_class_latents(self) -> None:
+        if self.n_classes_ > 2 and isinstance(self._decomposition, OneVsOne):
+            raise ValueError(
+                "one against one has a latent function for each pair of classes, none for a "
+                "class: take multi_class='joint', 'differences' or 'one_vs_rest'"
+            )
+
     # ------------------------------------------------------------- evidence
 
     @property
@@ -444,8 +526,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return found[0] if len(found) == 1 else found
 
     @property
-    def approximation_(self) -> Approximation | list[Approximation]:
-        """Approximation of the binary problem (a list of them where there are several)."""
+    def approximation_(self) -> Approximation | list[Approximation] | Any:
+        """Approximation of the problem (a list of them where there are several)."""
         check_is_fitted(self, "models_")
         found = [model.approximation() for model in self.models_]
         return found[0] if len(found) == 1 else found
@@ -482,39 +564,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             if eval_gradient:
                 raise ValueError("eval_gradient=True needs theta")
             return self.log_marginal_likelihood_value_
-        try:
-            theta = np.asarray(theta, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"theta must be numbers, got {theta!r}") from error
-        k, first = len(self.models_), self.models_[0].problem
-        p, p_kernel = len(first.theta), first.n_kernel
-        if theta.shape not in ((p,), (k * p,), (p_kernel,), (k * p_kernel,)):
-            raise ValueError(
-                f"theta must have length {p}"
-                + (f" (or {k * p}, {p} for each of the {k} binary problems)" if k > 1 else "")
-                + (f", or {p_kernel} for the kernel's alone" if p > p_kernel else "")
-                + f", got shape {theta.shape}"
-            )
-        shared = theta.shape in ((p,), (p_kernel,))
-        given = np.tile(theta, (k, 1)) if shared else theta.reshape(k, -1)
-        thetas = [
-            np.concatenate([t, model.problem.theta[len(t) :]])
-            for t, model in zip(given, self.models_, strict=True)
-        ]
-        evaluations = [
-            model.problem.evaluate(t, gradient=eval_gradient, init=model.start)
-            for model, t in zip(self.models_, thetas, strict=True)
-        ]
+        found = evidence_at(self.models_, theta, eval_gradient)
         if not clone_kernel:
-            self.models_ = [
-                BinaryModel.of(model.problem.at(t), evaluation.approximation)
-                for model, t, evaluation in zip(self.models_, thetas, evaluations, strict=True)
-            ]
-        value = np.mean([e.log_evidence for e in evaluations])
-        if not eval_gradient:
-            return value
-        gradients = np.array([e.gradient for e in evaluations])[:, : given.shape[1]] / k
-        return value, gradients.sum(axis=0) if shared else gradients.ravel()
+            self.models_ = found.models
+        return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence
 
     # ------------------------------------------------------ scikit-learn's
 

@@ -36,7 +36,7 @@ def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> Non
     blas.dsyr2(scale, u, v, a=G.T, lower=0, overwrite_a=1)
 
 
-def mirror_lower(A: Array) -> None:
+def mirror_lower(A: NDArray[np.floating]) -> None:
     """Copy the lower triangle of A onto its upper one, in place, block by block."""
     n = len(A)
     for start in range(0, n, BLOCK):
@@ -126,6 +126,67 @@ def add_row_products(G: Array, Y: Array, scale: float) -> None:
         blas.dsyrk(scale, Y.T, beta=1.0, c=G.T, lower=0, overwrite_c=1)
 
 
+def solve_lower_rows_in_place(L: Array, Z: Array) -> Array:
+    """Overwrite Z of shape (m, n) by ``Z L^-T``: every row z by ``L^-1 z``."""
+    if len(Z):
+        blas.dtrsm(1.0, L.T, Z.T, side=0, lower=0, trans_a=1, overwrite_b=1)
+    return Z
+
+
+def solve_factored_rows_in_place(L: Array, Z: Array) -> Array:
+    """Overwrite every row z of Z, shape (m, n), by ``(L L^T)^-1 z``."""
+    solve_lower_rows_in_place(L, Z)
+    if len(Z):
+        blas.dtrsm(1.0, L.T, Z.T, side=0, lower=0, trans_a=0, overwrite_b=1)
+    return Z
+
+
+def symmetric_rows(K: Array, Z: Array) -> Array:
+    """``Z K`` for a symmetric K of shape (n, n) and Z of shape (m, n): ``K z`` for every row z."""
+    if len(Z) == 1:
+        return symmetric_product(K, Z[0])[None]
+    return np.asarray(blas.dgemm(1.0, K.T, Z.T).T)
+
+
+def add_row_crossings(G: Array, Z: Array, scale: float) -> None:
+    """Add ``scale Z Z^T`` to the lower triangle of G, in place; Z of shape (n, k)."""
+    blas.dsyrk(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
+
+
+def solve_upper_columns_in_place(L: Array, V: Array) -> Array:
+    """Overwrite V of shape (n, m) by ``L^-T V``; for a column's bits see the lower one."""
+    blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=1, overwrite_b=1)
+    return V
+
+
+def pad_columns(A: Array) -> Array:
+    """A of shape (n, m), with columns of zeros up to a multiple of `TILE`; A itself if it is."""
+    missing = -A.shape[1] % TILE
+    return np.hstack([A, np.zeros((len(A), missing))]) if missing else A
+
+
+def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
+    """Add ``scale (U^T V + V^T U)`` to the lower triangle of G, in place; U, V of shape (k, n)."""
+    blas.dsyr2k(scale, U.T, V.T, beta=1.0, c=G.T, lower=0, overwrite_c=1)
+
+
+def scale_mirror_add(A: Array, s: Array, total: Array) -> None:
+    """Make A, from its lower triangle, the whole of ``diag(s) A diag(s)``; add that to ``total``.
+
+    In one pass, in place; ``total`` of shape (n, n) gets the lower triangle.
+    """
+    n = len(A)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        block = A[start:stop, :stop]
+        block *= s[:stop]
+        block *= s[start:stop, None]
+        total[start:stop, :stop] += block
+        A[:start, start:stop] = block[:, :start].T
+        corner = block[:, start:]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+
+
 def log_det_factored(L: Array) -> float:
     """``log |L L^T|``."""
     return float(2.0 * np.log(L.diagonal()).sum())
@@ -174,6 +235,11 @@ class Definite:
     def inverse(self) -> Array:
         """Lower triangle of ``M^-1``, in new memory."""
         return invert_factored_in_place(self.L.copy())
+
+    def half_solve_in_place(self, V: Array) -> int:
+        """Overwrite V by ``W = L^-1 V``, so that ``V^T M^-1 V = W^T W``; return its rows."""
+        solve_lower_columns_in_place(self.L, V)
+        return len(V)
 
     def quadratic_in_place(self, V: Array) -> Array:
         """``diag(V^T M^-1 V)`` for V of shape (n, m), which is overwritten."""
@@ -260,20 +326,23 @@ class QuasiDefinite:
         back = np.argsort(self.order)
         return result[np.ix_(back, back)]
 
-    def quadratic_in_place(self, V: Array) -> Array:
-        """``diag(V^T M^-1 V)`` for V of shape (n, m), which is overwritten."""
+    def half_solve_in_place(self, V: Array) -> int:
+        """Overwrite V by W with ``V^T M^-1 V = W_+^T W_+ - W_-^T W_-``; return the rows of W_+."""
         V[:] = V[self.order]
         solve_lower_columns_in_place(self.L, V)
-        p = self.n_positive
+        return self.n_positive
+
+    def quadratic_in_place(self, V: Array) -> Array:
+        """``diag(V^T M^-1 V)`` for V of shape (n, m), which is overwritten."""
+        p = self.half_solve_in_place(V)
         squares = np.einsum("ij,ij->j", V[:p], V[:p])
         return np.asarray(squares - np.einsum("ij,ij->j", V[p:], V[p:]))
 
     def subtract_quadratic(self, A: Array, V: Array) -> None:
         """Take ``V^T M^-1 V`` from the lower triangle of A, in place; V is overwritten."""
-        V[:] = V[self.order]
-        solve_lower_columns_in_place(self.L, V)
-        add_row_products(A, V[: self.n_positive], -1.0)
-        add_row_products(A, V[self.n_positive :], 1.0)
+        p = self.half_solve_in_place(V)
+        add_row_products(A, V[:p], -1.0)
+        add_row_products(A, V[p:], 1.0)
 
 
 def product(A: Array, B: Array) -> Array:
@@ -281,6 +350,34 @@ def product(A: Array, B: Array) -> Array:
     if 0 in A.shape or 0 in B.shape:
         return np.zeros((A.shape[0], B.shape[1]))
     return np.asarray(blas.dgemm(1.0, B.T, A.T).T)
+
+
+def single_inverse(K: Array, s: Array) -> NDArray[np.float32]:
+    """``(I + S K S)^-1`` in single precision, all of it; for preconditioners.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        Where the matrix is not positive definite in single precision.
+    """
+    A = np.empty(K.shape, dtype=np.float32)
+    for start in range(0, len(K), BLOCK):
+        stop = min(start + BLOCK, len(K))
+        block = K[start:stop, :stop] * s[:stop]
+        np.multiply(block, s[start:stop, None], out=A[start:stop, :stop], casting="same_kind")
+    A.flat[:: len(K) + 1] += 1.0
+    _, info = lapack.spotrf(A.T, lower=0, clean=0, overwrite_a=1)
+    if info == 0:
+        _, info = lapack.spotri(A.T, lower=0, overwrite_c=1)
+    if info != 0 or not np.isfinite(A.diagonal()).all():
+        raise NotPositiveDefiniteError(f"I + S K S of shape {K.shape} is singular in float32")
+    mirror_lower(A)
+    return A
+
+
+def single_product(A: NDArray[np.float32], B: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``A B`` in single precision for A of shape (n, k) and B of shape (k, m), C-contiguous."""
+    return np.asarray(blas.sgemm(1.0, B.T, A.T).T)
 
 
 def gram(A: Array, s: Array) -> Array:

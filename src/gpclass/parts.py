@@ -14,7 +14,7 @@ from gpclass.kernels import uses_precomputed
 from gpclass.learning import ExpectationMaximisation, KeepFixed, Learner, MaximiseEvidence
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
-from gpclass.multiclass import DECOMPOSITIONS, Decomposition
+from gpclass.multiclass import DECOMPOSITIONS, JOINT, Decomposition, OneVsRest
 from gpclass.report import parameter_names
 
 LEARNINGS: Final = ("evidence", "em")
@@ -28,6 +28,7 @@ class Parts:
     likelihood: Likelihood
     inference: InferenceMethod
     learner: Learner
+    multi_class: str
     decomposition: Decomposition
 
 
@@ -56,14 +57,16 @@ def pick_parts(estimator: Any) -> Parts:
         value = getattr(estimator, name)
         if value is not None:
             raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
-    multi_class = _named("multi_class", estimator.multi_class, DECOMPOSITIONS)
+    multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
         inference=_pick_inference(
             estimator.inference, int(estimator.max_iter_predict), estimator.random_state
         ),
         learner=_pick_learner(estimator.learning, estimator.optimizer),
-        decomposition=DECOMPOSITIONS[multi_class](),
+        multi_class=multi_class,
+        # two classes are one binary problem whichever it is
+        decomposition=DECOMPOSITIONS.get(multi_class, OneVsRest)(),
     )
 
 
@@ -84,11 +87,20 @@ def check_kernel_argument(kernel: Any) -> None:
     if isinstance(kernel, Kernel):
         _check_hyperparameters(kernel)
         return
+    if isinstance(kernel, list | tuple):
+        if not kernel:
+            raise ValueError("kernel is an empty list: give one kernel for each class")
+        for one in kernel:
+            if not isinstance(one, Kernel):
+                raise TypeError(f"kernel is a list with {one!r}, which is no scikit-learn kernel")
+            check_kernel_argument(one)
+        return
     if isinstance(kernel, str):
         _named("kernel", kernel, ("precomputed",))
         return
     raise TypeError(
-        "kernel must be None, 'precomputed' or an instance of a scikit-learn kernel, got "
+        "kernel must be None, 'precomputed', an instance of a scikit-learn kernel or a list of "
+        "them, got "
         f"{kernel!r}"
     )
 
@@ -123,11 +135,15 @@ def is_precomputed(kernel: Any) -> bool:
     """Whether X is the covariance matrix itself."""
     if isinstance(kernel, str):
         return kernel == "precomputed"
+    if isinstance(kernel, list | tuple):
+        return all(is_precomputed(one) for one in kernel)
     return isinstance(kernel, Kernel) and uses_precomputed(kernel)
 
 
 def takes_vectors(kernel: Any) -> bool:
     """Whether X is a table of numbers."""
+    if isinstance(kernel, list | tuple):
+        return all(takes_vectors(one) for one in kernel)
     return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
 
 

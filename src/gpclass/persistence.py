@@ -2,10 +2,12 @@
 
 from gpclass.classifier import GaussianProcessClassifier
 from gpclass.inference import METHODS
+from gpclass.joint_model import JointModel
 from gpclass.kernels import Precomputed
 from gpclass.learning import (
     BinaryProblem,
     ExpectationMaximisation,
+    JointProblem,
     KeepFixed,
     LearningRun,
     MaximiseEvidence,
@@ -13,7 +15,8 @@ from gpclass.learning import (
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.model import BinaryModel
 from gpclass.montecarlo import MonteCarlo, Samples
-from gpclass.multiclass import DECOMPOSITIONS
+from gpclass.multiclass import DECOMPOSITIONS, LatentDifferences, MultinomialProbit, Softmax
+from gpclass.multiclass.class_prior import ClassSites
 from gpclass.report import OptimizerReport, ReportedRun
 from gpclass.sites import Sites
 
@@ -35,16 +38,22 @@ def trusted_types() -> list[str]:
         GaussianProcessClassifier,
         BinaryModel,
         BinaryProblem,
+        ClassSites,
         ExpectationMaximisation,
+        JointModel,
+        JointProblem,
         KeepFixed,
+        LatentDifferences,
         LearningRun,
         MaximiseEvidence,
         MonteCarlo,
+        MultinomialProbit,
         OptimizerReport,
         Precomputed,
         ReportedRun,
         Samples,
         Sites,
+        Softmax,
         *METHODS.values(),
         *LIKELIHOODS.values(),
         *DECOMPOSITIONS.values(),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, ConstantKernel, Kernel
 
 from gpclass.learning import LearningRun
 from gpclass.likelihoods import Likelihood
@@ -63,6 +63,13 @@ class OptimizerReport:
 
 def parameter_names(kernel: Kernel, likelihood: Likelihood | None = None) -> tuple[str, ...]:
     """Names of the entries of theta: the kernel's, then the likelihood's if there is one."""
+    if isinstance(kernel, CompoundKernel):
+        each = [
+            f"kernels[{c}]__{name}"
+            for c, one in enumerate(kernel.kernels)
+            for name in parameter_names(one)
+        ]
+        return (*each, *(parameter_names(ConstantKernel(1.0, "fixed"), likelihood)))
     names = []
     for hyperparameter in kernel.hyperparameters:
         if hyperparameter.fixed:

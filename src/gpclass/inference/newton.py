@@ -16,6 +16,7 @@ from gpclass.priors import Prior, SiteFactor
 Array = NDArray[np.float64]
 
 EPS: Final = float(np.finfo(np.float64).eps)
+MAX_DROWNED: Final = 4
 MAX_HALVINGS: Final = 40
 # Sufficient increase of the line search (Armijo): the usual 1e-4 of the predicted increase.
 ARMIJO: Final = 1e-4
@@ -188,7 +189,7 @@ class NewtonSearch:
         slope = float(state.residual @ df)
         known = np.isfinite(state.objective)
         noise = 16 * EPS * max(1.0, abs(state.objective if known else float(state.a @ state.f)))
-        step = 1.0
+        step, n_drowned = 1.0, 0
         for _ in range(MAX_HALVINGS):
             trial = self.at(state.a + step * da, state.f + step * df, state.terms)
             if known:
@@ -201,5 +202,9 @@ class NewtonSearch:
             drowned = abs(gain) <= noise + ARMIJO * step * abs(slope)
             if drowned and trial.size < state.size:
                 return trial
+            # shorter steps drown the more
+            n_drowned += drowned
+            if n_drowned == MAX_DROWNED:
+                return None
             step *= 0.5
         return None

@@ -139,6 +139,8 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
     n_factorisations : int
     """
     made = 0
+    if not sweep.posterior.factor.forms_covariance:
+        return sweep, made
     while sweep.residual > tol:
         sites = newton_step(rule, sweep.posterior, sweep.target)
         if sites is None:

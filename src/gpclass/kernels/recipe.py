@@ -43,6 +43,8 @@ def to_recipe(kernel: Any) -> Any:
     >>> from_recipe(to_recipe(RBF(2.0)))
     RBF(length_scale=2)
     """
+    if isinstance(kernel, list):
+        return [to_recipe(one) for one in kernel]
     if KNOWN.get(type(kernel).__name__) is not type(kernel):
         return kernel
     parameters = kernel.get_params(deep=False)
@@ -60,6 +62,8 @@ def from_recipe(recipe: Any) -> Any:
     ValueError
         For a recipe of a kernel that does not exist.
     """
+    if isinstance(recipe, list):
+        return [from_recipe(one) for one in recipe]
     if not (isinstance(recipe, dict) and set(recipe) == {"kernel", "parameters"}):
         return recipe
     if recipe["kernel"] not in KNOWN:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from gpclass.learning.base import BinaryProblem, Evaluation, Learned, Learner, Progress
+from gpclass.learning.base import Evaluation, Learned, Learner, Problem, Progress
 from gpclass.learning.objective import FAILURES, Objective, Point, RunResult, report
 from gpclass.learning.starts import from_every_start
 from gpclass.learning.surrogate import Surrogate
@@ -93,7 +93,7 @@ class ExpectationMaximisation(Learner):
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from gpclass.inference import EP
-    >>> from gpclass.learning import BinaryProblem, MaximiseEvidence
+    >>> from gpclass.learning import Problem, MaximiseEvidence
     >>> from gpclass.likelihoods import Probit
     >>> X = np.linspace(0, 4, 20)[:, None]
     >>> y = np.where(np.sin(2 * X[:, 0]) > 0.2, 1.0, -1.0)
@@ -120,7 +120,7 @@ class ExpectationMaximisation(Learner):
 
     def learn(
         self,
-        problem: BinaryProblem,
+        problem: Problem,
         starts: Array,
         *,
         init: Sites | None = None,
@@ -148,7 +148,7 @@ class ExpectationMaximisation(Learner):
 
 def _run(
     settings: ExpectationMaximisation,
-    problem: BinaryProblem,
+    problem: Problem,
     start: Array,
     init: Sites | None,
     progress: Progress | None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from gpclass.learning.base import BinaryProblem, Learned, Learner, Progress
+from gpclass.learning.base import Learned, Learner, Problem, Progress
 from gpclass.learning.objective import Objective, Point, RunResult, at_bounds, report
 from gpclass.learning.starts import from_every_start, settle
 from gpclass.sites import Sites
@@ -30,7 +30,7 @@ MAX_EVALUATIONS: Final = 1000
 
 def _run(
     optimizer: str | Optimizer,
-    problem: BinaryProblem,
+    problem: Problem,
     start: Array,
     init: Sites | None,
     progress: Progress | None,
@@ -142,7 +142,7 @@ class MaximiseEvidence(Learner):
 
     def learn(
         self,
-        problem: BinaryProblem,
+        problem: Problem,
         starts: Array,
         *,
         init: Sites | None = None,
@@ -175,7 +175,7 @@ class KeepFixed(Learner):
 
     def learn(
         self,
-        problem: BinaryProblem,
+        problem: Problem,
         starts: Array,
         *,
         init: Sites | None = None,

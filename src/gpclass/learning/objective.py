@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.rule import IMPOSSIBLE
-from gpclass.learning.base import BinaryProblem, Evaluation, LearningRun, Progress
+from gpclass.learning.base import Evaluation, LearningRun, Problem, Progress
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ class Objective:
     where the next inference starts and what to report, not what it returns.
     """
 
-    problem: BinaryProblem
+    problem: Problem
     init: Sites | None
     progress: Progress | None
     best: "Point | None" = None
@@ -72,7 +72,7 @@ class Objective:
 
         Where there may be several the evidence would depend on the path.
         """
-        return self.init if self.problem.likelihood.log_concave else None
+        return self.init if self.problem.single_optimum else None
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
         """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.learning.base import BinaryProblem, Learned, Learner, Progress
+from gpclass.learning.base import Learned, Learner, Problem, Progress
 from gpclass.learning.parallel import runs_here, side_by_side
 from gpclass.sites import Sites
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 def learn_all(
     learner: Learner,
-    problems: Sequence[BinaryProblem],
+    problems: Sequence[Problem],
     starts: Sequence[Array],
     inits: Sequence[Sites | None],
     *,
@@ -27,7 +27,7 @@ def learn_all(
     Parameters
     ----------
     learner : Learner
-    problems : sequence of k BinaryProblem
+    problems : sequence of k Problem
     starts : sequence of k ndarrays of shape (r, p)
     inits : sequence of k Sites or None
     n_jobs : int or None
@@ -51,7 +51,7 @@ def learn_all(
 def _learn(
     learner: Learner,
     progress: Progress | None,
-    problem: BinaryProblem,
+    problem: Problem,
     starts: Array,
     init: Sites | None,
 ) -> Learned:

@@ -5,8 +5,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.learning.base import BinaryProblem, Learned, LearningRun, Progress
+from gpclass.learning.base import Learned, LearningRun, Problem, Progress
 from gpclass.learning.objective import RunResult
 from gpclass.learning.parallel import runs_here, side_by_side
 from gpclass.sites import Sites
@@ -22,14 +21,14 @@ class Run(Protocol):
     """One optimisation from one start; it must be picklable."""
 
     def __call__(
-        self, problem: BinaryProblem, start: Array, init: Sites | None, progress: Progress | None
+        self, problem: Problem, start: Array, init: Sites | None, progress: Progress | None
     ) -> RunResult:
         """Optimise; sites may be given for the very first evaluation."""
 
 
 def from_every_start(
     run: Run,
-    problem: BinaryProblem,
+    problem: Problem,
     starts: Array,
     *,
     init: Sites | None,
@@ -54,23 +53,21 @@ def from_every_start(
         run,
         [(problem, start, init, progress if here else None) for start in starts],
         n_jobs=n_jobs,
-        single_thread=len(starts) > 1 or len(problem.y) < SMALL,
+        single_thread=len(starts) > 1 or problem.n_rows < SMALL,
     )
     if progress is not None and not here:
         for result in results:
             progress(result.run.log_evidence)
     best = max(results, key=lambda result: result.rank)
     if best.sites is None:
-        # say what is wrong in the kernel's own words
-        problem.evaluate(starts[0], gradient=False)
-        raise NotPositiveDefiniteError(
-            f"the evidence of the kernel {problem.kernel} is not finite at its start values"
-        )
+        # Where not even the start can be evaluated this raises in the kernel's own words. Else
+        # rounding rules everywhere, and the outcome there says so.
+        return settle(problem, starts[0], None, tuple(result.run for result in results))
     return settle(problem, best.run.end, best.sites, tuple(result.run for result in results))
 
 
 def settle(
-    problem: BinaryProblem, theta: Array, init: Sites | None, runs: tuple[LearningRun, ...]
+    problem: Problem, theta: Array, init: Sites | None, runs: tuple[LearningRun, ...]
 ) -> Learned:
     """Evaluate once more at theta, and refuse a kernel that is not positive semi-definite."""
     final = problem.evaluate(theta, gradient=False, init=init, check=True)

@@ -55,7 +55,7 @@ Held sites are the dual parameters of Adam et al.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, NamedTuple, final
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,11 +71,10 @@ from gpclass.inference import (
 )
 from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.energy import Energy
-from gpclass.kernels import pullback
-from gpclass.learning.base import BinaryProblem, Evaluation
+from gpclass.learning.base import Evaluation, Problem
 from gpclass.likelihoods.base import TiltedMoments
+from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
 from gpclass.priors import DensePrior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
@@ -221,17 +220,17 @@ class Surrogate:
 
     Parameters
     ----------
-    problem : BinaryProblem
-    sites : Sites
+    problem : Problem
+    sites : Sites, or ClassSites
         Those that are held.
     terms : LabelTerms
     variance : float
-        Mean prior variance where they were found.
+        Mean prior variance where they were found; 0 where that is no unit for the sites.
     units : bool
         Whether sites are held in units of the prior's deviation.
     shift : float
         What makes F the evidence where the sites were found.
-    by_covariance : ndarray of shape (n, n) or None
+    by_covariance : ndarray of shape (n, n) or (C, n, n), or None
         C, None for zero.
     by_theta : ndarray of shape (p,)
         c, by the likelihood's entries of theta; zero for the kernel's.
@@ -257,8 +256,8 @@ class Surrogate:
     (True, True)
     """
 
-    problem: BinaryProblem
-    sites: Sites
+    problem: Problem
+    sites: Any
     terms: LabelTerms
     variance: float
     units: bool
@@ -267,14 +266,19 @@ class Surrogate:
     by_theta: Array
 
     @classmethod
-    def of(cls, problem: BinaryProblem, theta: Array, evaluation: Evaluation) -> "Surrogate":
+    def of(cls, problem: Problem, theta: Array, evaluation: Evaluation) -> "Surrogate":
         """Hold the sites of an evaluation at theta, whose gradient was asked for."""
-        approximation, wanted = evaluation.approximation, evaluation.gradient
+        wanted = evaluation.gradient
         assert wanted is not None
+        # a joint model of many classes by a binary method on their differences
+        approximation: Any = getattr(evaluation.approximation, "binary", evaluation.approximation)
         there = problem.at(theta)
-        terms = _TERMS.get(type(approximation), NoTerms())
-        prior = there.prior()
-        variance = float(prior.diagonal.mean())
+        prior = there.site_prior()
+        # EP's evidence is stationary in the sites: without the terms F has its gradient too, and
+        # a prior that holds no K of the sites cannot be moved through their variances
+        dense = isinstance(prior, DensePrior)
+        terms = _TERMS.get(type(approximation), NoTerms()) if dense else NoTerms()
+        variance = float(prior.diagonal.mean()) if dense else 0.0
         none = np.zeros(len(theta))
         plain = cls(problem, approximation.sites, terms, variance, False, 0.0, None, none)
         value, G, by_likelihood = plain.parts(there, prior, approximation.posterior)
@@ -287,7 +291,7 @@ class Surrogate:
         shift -= float(by_theta @ theta)
         if not C.any():
             return replace(plain, shift=shift, by_theta=by_theta)
-        shift -= _inner(C, prior.K)
+        shift -= _inner(C, _covariance(prior))
         return replace(plain, shift=shift, by_covariance=C, by_theta=by_theta)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -300,13 +304,13 @@ class Surrogate:
         """
         there = self.problem.at(theta)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            prior = there.prior()
+            prior = there.site_prior()
             value, G, by_likelihood = self.parts(there, prior, None)
             value += self.shift + float(self.by_theta @ theta)
             if self.by_covariance is not None:
-                value += _inner(self.by_covariance, prior.K)
+                value += _inner(self.by_covariance, _covariance(prior))
                 G += self.by_covariance
-            by_kernel = pullback(there.kernel, self.problem.inputs, G, K=prior.K)
+            by_kernel = there.pull_sites(G, prior)
         gradient = np.concatenate([by_kernel, by_likelihood]) + self.by_theta
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise NotPositiveDefiniteError(
@@ -322,12 +326,18 @@ class Surrogate:
         return None
 
     def parts(
-        self, there: BinaryProblem, prior: DensePrior, posterior: SitePosterior | None
+        self, there: Problem, prior: Any, posterior: Any
     ) -> tuple[float, Array, Array]:
         """``Phi + sum_i t_i`` and its derivatives by K and by the likelihood's hyperparameters.
 
         The posterior is given where it is known: where the sites were found.
         """
+        if isinstance(prior, ClassPrior):
+            # the sites of a row are one: there is nothing but the partition function
+            if posterior is None:
+                posterior = ClassPosterior.from_sites(prior, self.sites)
+            G = posterior.factor.pullback(posterior.mean_weights)
+            return _partition(posterior), G, np.zeros(len(there.likelihood.theta))
         scale = 1.0
         if posterior is None:
             if self.units:
@@ -336,13 +346,11 @@ class Surrogate:
                 raise NotPositiveDefiniteError(f"the kernel {there.kernel} has no variance")
             in_units = prior if scale == 1.0 else DensePrior(prior.K / scale, prior.description)
             posterior = SitePosterior.from_sites(in_units, self.sites)
-        n = len(there.y)
-        weights = np.ones(n) if there.weights is None else there.weights
-        copies = Copies(there.likelihood, there.y, weights, np.zeros(n))
+        labels, weights = there.site_labels()
+        n = len(labels)
+        copies = Copies(there.likelihood, labels, weights, np.zeros(n))
         part = self.terms(copies, posterior, scale)
-        G: Array = posterior.factor.pullback(  # type: ignore[assignment]
-            posterior.mean_weights, part.by_mean, part.by_variance
-        )
+        G = posterior.factor.pullback(posterior.mean_weights, part.by_mean, part.by_variance)
         G /= scale
         if self.units:
             # kappa = trace(K) / (n variance) moves the terms, and K / kappa against K
@@ -362,9 +370,19 @@ _TERMS: Final[dict[type[Approximation], LabelTerms]] = {
 
 
 def _inner(A: Array, B: Array) -> float:
-    return float(np.einsum("ij,ij->", A, B))
+    return float(np.einsum("...ij,...ij->", A, B))
 
 
-def _partition(posterior: SitePosterior) -> float:
+def _covariance(prior: Any) -> Array:
+    """K of shape (n, n), or (C, n, n) where each class has its own."""
+    if isinstance(prior, ClassPrior) and not prior.shared:
+        return np.stack(prior.covariances)
+    K: Array = prior.covariances[0] if isinstance(prior, ClassPrior) else prior.K
+    return K
+
+
+def _partition(posterior: Any) -> float:
     """``Phi``."""
-    return 0.5 * (float(posterior.sites.nu @ posterior.mean) - posterior.factor.log_det)
+    sites = posterior.sites
+    first = sites.b if isinstance(sites, ClassSites) else sites.nu
+    return 0.5 * float((first * posterior.mean).sum() - posterior.factor.log_det)

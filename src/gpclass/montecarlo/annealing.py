@@ -1,9 +1,9 @@
 """The evidence by annealed importance sampling: no approximation but chance, and its size known."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, final
+from typing import Any, Final, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from gpclass.inference.approximation import Approximation
 from gpclass.inference.ep import EP
 from gpclass.likelihoods.base import Likelihood
+from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
+from gpclass.montecarlo.class_problem import (
+    ClassCovariance,
+    ClassStart,
+    as_class_prior,
+    class_terms_of,
+    make_class_problem,
+    tempered_class_sites,
+)
 from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.problem import (
     Problem,
@@ -23,6 +32,7 @@ from gpclass.montecarlo.problem import (
     sites_of,
 )
 from gpclass.montecarlo.slice_step import Chains, Tilt, log_sites, slice_step
+from gpclass.multiclass.likelihoods import ClassLikelihood
 from gpclass.priors import Prior
 from gpclass.sites import Sites
 
@@ -95,14 +105,14 @@ class EvidenceEstimate:
 
 
 def annealed_importance_sampling(
-    K: Prior | ArrayLike,
+    K: Prior | ClassCovariance,
     y: ArrayLike,
-    likelihood: Likelihood,
+    likelihood: Likelihood | ClassLikelihood,
     *,
     weights: ArrayLike | None = None,
     n_chains: int = 100,
     n_temperatures: int = 1000,
-    start: Literal["prior"] | Approximation | Sites = "prior",
+    start: Literal["prior"] | Approximation | Sites | ClassStart = "prior",
     schedule: Literal["adaptive", "power"] = "adaptive",
     guides: Literal["auto", "ep", "none"] = "auto",
     random_state: RandomState = None,
@@ -117,11 +127,14 @@ def annealed_importance_sampling(
     Parameters
     ----------
     K : DensePrior, or array-like of shape (n, n)
-        Prior covariance, positive semi-definite; a singular one needs no jitter.
+        Prior covariance, positive semi-definite; a singular one needs no jitter. Of many classes:
+        a `ClassPrior`, a matrix that they share, or a sequence of one a class.
     y : array-like of shape (n,)
-        Labels, -1 or +1.
-    likelihood : Likelihood
-        Only its ``log_prob`` is used, but for ``guides``.
+        Labels, -1 or +1. Of many classes: their codes, integers from 0. There are as many classes
+        as a ClassPrior or a sequence says; with one matrix, one more than the largest code.
+    likelihood : Likelihood or ClassLikelihood
+        Only its ``log_prob`` is used, but for ``guides``. `SoftmaxLikelihood` or
+        `MultinomialProbitLikelihood` is what makes a problem one of many classes.
     weights : array-like of shape (n,), default=None
         Powers of the likelihood terms.
     n_chains : int, default=100
@@ -131,17 +144,19 @@ def annealed_importance_sampling(
         it to one or below before adding chains.
     start : "prior", Approximation or Sites, default="prior"
         Where to anneal from. The sites of an approximation that is any good leave little to do:
-        the error is far smaller.
+        the error is far smaller. Of many classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns,
+        or `ClassSites`, such as those of `nested_ep_sites`.
     schedule : {"adaptive", "power"}, default="adaptive"
         How the temperatures lie. "adaptive": by a pilot run with random numbers of its own, so
         that each step adds about as much variance; this does not bias the estimate. "power":
         ``(t / n_temperatures)^4`` from the prior, and squares from an approximation.
     guides : {"auto", "ep", "none"}, default="auto"
         From the prior: which Gaussians the ellipses of the moves belong to. "ep": EP for the
-        tempered likelihood at 16 temperatures. "none": the prior,
+        tempered likelihood at 16 temperatures, nested EP for many classes. "none": the prior,
         whose ellipses are much too wide for a strong signal. "auto": "ep" where the likelihood is
-        log-concave, "none" where it is not. This shapes the moves and leaves their target: the
-        expectation of the weights stays what it is, however bad the guides.
+        log-concave, as those of many classes are, "none" where it is not. This shapes the moves
+        and leaves their target: the expectation of the weights stays what it is, however bad the
+        guides.
     random_state : int, Generator, RandomState or None, default=None
         Where the random numbers come from; an int gives the same bits every time.
     progress : bool or callable, default=None
@@ -176,25 +191,49 @@ def annealed_importance_sampling(
     ... )
     >>> bool(abs(estimate.log_evidence - exact) < 4 * estimate.standard_error < 0.05)
     True
+
+    Two rows of three classes, no row alone in favour of any:
+
+    >>> from gpclass.montecarlo import nested_ep_sites
+    >>> from gpclass.multiclass.likelihoods import SoftmaxLikelihood
+    >>> K, y, likelihood = np.eye(2), [0, 2], SoftmaxLikelihood()
+    >>> start = nested_ep_sites(K, y, likelihood)
+    >>> estimate = annealed_importance_sampling(
+    ...     K, y, likelihood, start=start, n_temperatures=50, random_state=0
+    ... )
+    >>> bool(abs(estimate.log_evidence - 2 * np.log(1 / 3)) < 4 * estimate.standard_error < 0.05)
+    True
     """
     if schedule not in ("adaptive", "power"):
         raise ValueError(f"schedule must be 'adaptive' or 'power', got {schedule!r}")
     if guides not in ("auto", "ep", "none"):
         raise ValueError(f"guides must be 'auto', 'ep' or 'none', got {guides!r}")
-    problem = make_problem(K, y, likelihood, weights)
-    if isinstance(start, str):
-        if start != "prior":
-            raise ValueError(f"start must be 'prior', an Approximation or Sites, got {start!r}")
-        sites = None
+    if isinstance(start, str) and start != "prior":
+        raise ValueError(f"start must be 'prior', an Approximation or Sites, got {start!r}")
+    if start is None:
+        raise TypeError("start must be 'prior', an Approximation or Sites, got None")
+    covariance: Any = K
+    given: Any = None if isinstance(start, str) else start
+    sites: Sites | ClassTerms | None
+    found: Sequence[tuple[float, Sites | ClassTerms]] = []
+    if isinstance(likelihood, ClassLikelihood):
+        class_prior = as_class_prior(covariance, y)
+        problem = make_class_problem(class_prior, y, likelihood, weights)
+        sites = class_terms_of(given, class_prior, "start")
+        if guides != "none" and sites is None:
+            found = tempered_class_sites(
+                class_prior, problem, likelihood, guide_powers(), GUIDE_TOL
+            )
     else:
-        sites = sites_of(start, problem.prior.n, "start")
-        if sites is None:
-            raise TypeError("start must be 'prior', an Approximation or Sites, got None")
-    guided = guides == "ep" or (guides == "auto" and likelihood.log_concave)
+        problem = make_problem(covariance, y, likelihood, weights)
+        sites = sites_of(given, problem.prior.n, "start")
+        guided = guides == "ep" or (guides == "auto" and likelihood.log_concave)
+        if guided and sites is None:
+            found = tempered_sites(covariance, problem, likelihood)
     return anneal(
         problem,
         sites,
-        tempered_sites(K, problem, likelihood) if guided and sites is None else [],
+        found,
         n_chains=n_chains,
         n_temperatures=n_temperatures,
         adaptive=schedule == "adaptive",
@@ -203,12 +242,17 @@ def annealed_importance_sampling(
     )
 
 
+def guide_powers() -> Array:
+    """Inverse temperatures of the guides, ``(k / N_GUIDES)^3``."""
+    return np.asarray((np.arange(1, N_GUIDES + 1) / N_GUIDES) ** 3)
+
+
 def tempered_sites(
     K: Prior | ArrayLike, problem: Problem, likelihood: Likelihood
 ) -> list[tuple[float, Sites]]:
     """EP's sites for the likelihood at inverse temperatures ``(k / N_GUIDES)^3``."""
     method, sites, found = EP(tol=GUIDE_TOL), None, []
-    for power in (np.arange(1, N_GUIDES + 1) / N_GUIDES) ** 3:
+    for power in guide_powers():
         sites = method(K, problem.y, likelihood, weights=power * problem.weights, init=sites).sites
         found.append((float(power), sites))
     return found
@@ -216,8 +260,8 @@ def tempered_sites(
 
 def anneal(
     problem: Problem,
-    sites: Sites | None,
-    guides: list[tuple[float, Sites]],
+    sites: Sites | ClassTerms | None,
+    guides: Sequence[tuple[float, Sites | ClassTerms]],
     *,
     n_chains: int,
     n_temperatures: int,
@@ -229,9 +273,9 @@ def anneal(
 
     Parameters
     ----------
-    sites : Sites or None
+    sites : Sites, ClassTerms or None
         Of the Gaussian to anneal from; None: the prior.
-    guides : list of (float, Sites)
+    guides : sequence of (float, Sites or ClassTerms)
         Sites of the Gaussian for the moves near an inverse temperature; empty: the start.
     """
     check_counts(n_chains=n_chains, n_temperatures=n_temperatures)
@@ -265,8 +309,8 @@ class _Guide(NamedTuple):
     """The Gaussian of the ellipses near an inverse temperature, and its sites."""
 
     power: float
-    gaussian: LatentGaussian
-    sites: Sites
+    gaussian: LatentGaussian | ClassGaussian
+    sites: Sites | ClassTerms
 
 
 @final
@@ -275,20 +319,20 @@ class _Path:
     """The densities ``base(f) (p(y|f) / prod_i site_i)^beta`` and the moves along them."""
 
     problem: Problem
-    base: LatentGaussian
-    sites: Sites
+    base: LatentGaussian | ClassGaussian
+    sites: Sites | ClassTerms
     guides: list[_Guide]
 
     @classmethod
     def of(
-        cls, problem: Problem, sites: Sites | None, guides: list[tuple[float, Sites]]
+        cls,
+        problem: Problem,
+        sites: Sites | ClassTerms | None,
+        guides: Sequence[tuple[float, Sites | ClassTerms]],
     ) -> "_Path":
-        prior = problem.prior
-        if sites is None:
-            base, sites = prior, Sites(np.zeros(prior.n), np.zeros(prior.n))
-        else:
-            base = prior.beside(sites)
-        made = [_Guide(power, prior.beside(guide), guide) for power, guide in guides]
+        base = problem.prior if sites is None else problem.beside(sites)
+        sites = problem.no_sites if sites is None else sites
+        made = [_Guide(power, problem.beside(guide), guide) for power, guide in guides]
         return cls(problem, base, sites, made or [_Guide(1.0, base, sites)])
 
     def log_ratio(self, chains: Chains) -> Array:
@@ -298,11 +342,7 @@ class _Path:
     def move(self, power: float, chains: Chains, rng: np.random.Generator) -> tuple[Chains, int]:
         """One step at inverse temperature ``power``; also the evaluations that it took."""
         guide = min(self.guides, key=lambda guide: abs(np.log(guide.power / power)))
-        rest = Sites(
-            (1.0 - power) * self.sites.nu - guide.sites.nu,
-            (1.0 - power) * self.sites.tau - guide.sites.tau,
-        )
-        tilt = Tilt(power, rest if rest.nu.any() or rest.tau.any() else None)
+        tilt = Tilt.without(guide.sites, power, self.sites)
         chains, counts = slice_step(guide.gaussian, tilt, self.problem.log_likelihood, chains, rng)
         return chains, counts.n_evaluations
 

@@ -128,12 +128,23 @@ class LatentGaussian:
                 f"the prior beside these sites is no proper Gaussian: {error}; its negative site "
                 f"precisions (the least is {sites.tau.min():.3g}) outweigh the prior"
             ) from error
+        return self.conditioned(L, sites.nu)
+
+    def conditioned(self, L: Array, nu: Array) -> "LatentGaussian":
+        """Multiply a prior by ``exp(nu^T f)`` and a quadratic form, ``I + root^T T root = L L^T``.
+
+        Parameters
+        ----------
+        L : ndarray of shape (r, r)
+            Lower triangular.
+        nu : ndarray of shape (n,)
+        """
         # u = L^-T u', so that the new root is root L^-T, the transpose of L^-1 root^T
         root = linalg.solve_lower_columns_in_place(L, self.root.T.copy(order="C")).T
         weight_root = linalg.solve_lower_columns_in_place(L, self.weight_root.T.copy(order="C")).T
-        shift = linalg.product(root.T, sites.nu[:, None])
+        shift = linalg.product(root.T, nu[:, None])
         mean = linalg.product(root, shift)[:, 0]
-        log_mass = 0.5 * float(sites.nu @ mean) - 0.5 * linalg.log_det_factored(L)
+        log_mass = 0.5 * float(nu @ mean) - 0.5 * linalg.log_det_factored(L)
         mean_weights = linalg.product(weight_root, shift)[:, 0]
         return LatentGaussian(mean, root, mean_weights, weight_root, log_mass)
 
@@ -150,6 +161,10 @@ class LatentGaussian:
     def inverse_times(self, f: Array) -> Array:
         """``K^+ f`` for f of shape (n, R) in the range of K, for a prior."""
         return linalg.product(self.weight_root, linalg.product(self.weight_root.T, f))
+
+    def spread(self, u: Array) -> Array:
+        """``root u`` for u of shape (r, R)."""
+        return linalg.product(self.root, u)
 
     def at(self, u: Array) -> Pairs:
         """Latent values and weights at coordinates u of shape (r, R)."""

@@ -10,6 +10,7 @@ from gpclass.inference.approximation import Approximation, Outcome
 from gpclass.inference.ep import EP
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.annealing import EvidenceEstimate, anneal, tempered_sites
+from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.problem import (
     RandomState,
     check_counts,
@@ -202,6 +203,7 @@ class MonteCarlo:
             Where K is not positive semi-definite, or ``init`` has no proper Gaussian.
         """
         problem, concave = make_problem(prior, y, likelihood, weights), likelihood.log_concave
+        assert isinstance(problem.prior, LatentGaussian)
         # samples of other hyperparameters are no Gaussian to start from
         start = None if isinstance(init, Samples | MonteCarloApproximation) else init
         sites = sites_of(start, problem.prior.n, "init")

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Approximation, as_problem, initial_sites
 from gpclass.likelihoods.base import Likelihood
+from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
 from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.slice_step import LogLikelihood
 from gpclass.priors import Prior
@@ -23,13 +24,35 @@ Progress = bool | Callable[[int, int], object] | None
 class Problem(NamedTuple):
     """A prior to draw from, labels, powers of their likelihood terms, and their sum of logs.
 
-    Latent values are about the prior's own mean, which ``log_likelihood`` adds.
+    Latent values are about the prior's own mean, which ``log_likelihood`` adds. Those of many
+    classes are stacked class by class, and y has the codes of the classes.
     """
 
-    prior: LatentGaussian
-    y: Array
+    prior: LatentGaussian | ClassGaussian
+    y: NDArray[Any]
     weights: Array
     log_likelihood: LogLikelihood
+
+    @property
+    def no_sites(self) -> Sites | ClassTerms:
+        """Sites that say nothing."""
+        if isinstance(self.prior, ClassGaussian):
+            return ClassTerms(())
+        return Sites(np.zeros(self.prior.n), np.zeros(self.prior.n))
+
+    def beside(self, sites: Sites | ClassTerms) -> LatentGaussian:
+        """Multiply the prior by sites of its kind; see there.
+
+        Raises
+        ------
+        TypeError
+            For sites of the other kind.
+        """
+        if isinstance(self.prior, ClassGaussian) and isinstance(sites, ClassTerms):
+            return self.prior.beside(sites)
+        if isinstance(self.prior, LatentGaussian) and isinstance(sites, Sites):
+            return self.prior.beside(sites)
+        raise TypeError(f"sites of type {type(sites).__name__} do not belong to this prior")
 
 
 def make_problem(

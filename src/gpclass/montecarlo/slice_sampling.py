@@ -1,16 +1,27 @@
 """Samples of the latent posterior by elliptical slice sampling."""
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, NamedTuple, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Approximation
 from gpclass.likelihoods.base import Likelihood
+from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms, unstacked
+from gpclass.montecarlo.class_problem import (
+    ClassCovariance,
+    ClassStart,
+    as_class_prior,
+    class_terms_of,
+    make_class_problem,
+)
+from gpclass.montecarlo.class_samples import ClassSamples
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
+from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.problem import (
     Problem,
     Progress,
@@ -23,22 +34,22 @@ from gpclass.montecarlo.problem import (
 )
 from gpclass.montecarlo.samples import Samples
 from gpclass.montecarlo.slice_step import Chains, Tilt, slice_step
+from gpclass.multiclass.likelihoods import ClassLikelihood
 from gpclass.priors import Prior
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
 
-@final
 @dataclass(frozen=True)
-class SliceSamples:
-    """Draws of the latent posterior ``p(f | y)``.
+class Draws(ABC):
+    """Draws of the latent posterior ``p(f | y)``; ``...`` stands for n, or n and C.
 
     Parameters
     ----------
-    f : ndarray of shape (n, n_draws, n_chains)
+    f : ndarray of shape (..., n_draws, n_chains)
         Latent values, about the prior's own mean.
-    a : ndarray of shape (n, n_draws, n_chains)
+    a : ndarray of shape (..., n_draws, n_chains)
         ``f = K a``, so that a draw's mean at a new input is ``k^T a``.
     log_likelihood : ndarray of shape (n_draws, n_chains)
         ``sum_i w_i log p(y_i | f_i)``.
@@ -59,28 +70,28 @@ class SliceSamples:
     seconds: float
 
     @property
-    def samples(self) -> Samples:
+    @abstractmethod
+    def samples(self) -> Samples | ClassSamples:
         """All draws of all chains, for predictions."""
-        return Samples(self.a.reshape(len(self.a), -1))
 
     @property
     def mean(self) -> Array:
-        """Posterior means, shape (n,)."""
-        return np.asarray(self.f.mean(axis=(1, 2)))
+        """Posterior means, shape (...)."""
+        return np.asarray(self.f.mean(axis=(-2, -1)))
 
     @property
     def variance(self) -> Array:
-        """Posterior variances, shape (n,)."""
-        return np.asarray(self.f.var(axis=(1, 2)))
+        """Posterior variances, shape (...)."""
+        return np.asarray(self.f.var(axis=(-2, -1)))
 
     @cached_property
     def effective_sample_size(self) -> Array:
-        """Of each latent value, shape (n,)."""
+        """Of each latent value, shape (...)."""
         return effective_sample_size(self.f)
 
     @cached_property
     def rhat(self) -> Array:
-        """Split R-hat of each latent value, shape (n,)."""
+        """Split R-hat of each latent value, shape (...)."""
         return split_rhat(self.f)
 
     @cached_property
@@ -94,6 +105,29 @@ class SliceSamples:
         return float(split_rhat(self.log_likelihood))
 
 
+@final
+@dataclass(frozen=True)
+class SliceSamples(Draws):
+    """Draws of the latent posterior of two classes: arrays of shape (n, n_draws, n_chains)."""
+
+    @property
+    def samples(self) -> Samples:
+        """All draws of all chains, for predictions."""
+        return Samples(self.a.reshape(len(self.a), -1))
+
+
+@final
+@dataclass(frozen=True)
+class ClassSliceSamples(Draws):
+    """Draws of the latents of many classes: arrays of shape (n, C, n_draws, n_chains)."""
+
+    @property
+    def samples(self) -> ClassSamples:
+        """All draws of all chains, for predictions."""
+        return ClassSamples(self.a.reshape(*self.a.shape[:2], -1))
+
+
+@overload
 def elliptical_slice_sampling(
     K: Prior | ArrayLike,
     y: ArrayLike,
@@ -107,17 +141,54 @@ def elliptical_slice_sampling(
     random_state: RandomState = None,
     progress: Progress = None,
     init: Approximation | Sites | None = None,
-) -> SliceSamples:
+) -> SliceSamples: ...
+
+
+@overload
+def elliptical_slice_sampling(
+    K: ClassCovariance,
+    y: ArrayLike,
+    likelihood: ClassLikelihood,
+    *,
+    weights: ArrayLike | None = None,
+    n_samples: int = 1000,
+    n_burn: int = 500,
+    n_chains: int = 20,
+    thin: int = 30,
+    random_state: RandomState = None,
+    progress: Progress = None,
+    init: ClassStart | None = None,
+) -> ClassSliceSamples: ...
+
+
+def elliptical_slice_sampling(
+    K: Any,
+    y: ArrayLike,
+    likelihood: Likelihood | ClassLikelihood,
+    *,
+    weights: ArrayLike | None = None,
+    n_samples: int = 1000,
+    n_burn: int = 500,
+    n_chains: int = 20,
+    thin: int = 30,
+    random_state: RandomState = None,
+    progress: Progress = None,
+    init: Any = None,
+) -> SliceSamples | ClassSliceSamples:
     """Draw from ``p(f | y)`` by elliptical slice sampling, all chains in step.
 
     Parameters
     ----------
     K : DensePrior, or array-like of shape (n, n)
-        Prior covariance, positive semi-definite; a singular one needs no jitter.
+        Prior covariance, positive semi-definite; a singular one needs no jitter. Of many classes:
+        a `ClassPrior`, a matrix that they share, or a sequence of one a class.
     y : array-like of shape (n,)
-        Labels, -1 or +1.
-    likelihood : Likelihood
+        Labels, -1 or +1. Of many classes: their codes, integers from 0. There are as many classes
+        as a ClassPrior or a sequence says; with one matrix, one more than the largest code.
+    likelihood : Likelihood or ClassLikelihood
         Only its ``log_prob`` is used: it need be neither log-concave nor smooth.
+        `SoftmaxLikelihood` or `MultinomialProbitLikelihood` is what makes a problem one of many
+        classes.
     weights : array-like of shape (n,), default=None
         Powers of the likelihood terms.
     n_samples : int, default=1000
@@ -135,11 +206,14 @@ def elliptical_slice_sampling(
     init : Approximation or Sites, default=None
         A Gaussian approximation ``q(f) = p(f) prod_i site_i`` near the posterior. The chains start
         from draws of it, and the ellipses are its own, with ``p(y|f) / prod_i site_i`` for the
-        likelihood: the limit is the same and the chains forget faster. None: the prior.
+        likelihood: the limit is the same and the chains forget faster. None: the prior. Of many
+        classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns, or `ClassSites`, such as those of
+        `nested_ep_sites`.
 
     Returns
     -------
-    SliceSamples
+    SliceSamples, or ClassSliceSamples for a ClassLikelihood
+        The latter predict by `ClassSamplePosterior`.
 
     Raises
     ------
@@ -162,18 +236,19 @@ def elliptical_slice_sampling(
     >>> bool(np.allclose(draws.mean, [0.56419, -0.56419], atol=0.1))
     True
     """
-    problem = make_problem(K, y, likelihood, weights)
-    sites = sites_of(init, problem.prior.n, "init")
-    return sample(
-        problem,
-        sites,
-        n_samples=n_samples,
-        n_burn=n_burn,
-        n_chains=n_chains,
-        thin=thin,
-        rng=generator(random_state),
-        progress=progress,
-    )
+    rng = generator(random_state)
+    counts = {"n_samples": n_samples, "n_burn": n_burn, "n_chains": n_chains, "thin": thin}
+    if not isinstance(likelihood, ClassLikelihood):
+        problem = make_problem(K, y, likelihood, weights)
+        sites = sites_of(init, problem.prior.n, "init")
+        return sample(problem, sites, **counts, rng=rng, progress=progress)
+    class_prior = as_class_prior(K, y)
+    problem = make_class_problem(class_prior, y, likelihood, weights)
+    terms = class_terms_of(init, class_prior, "init")
+    run = _run(problem, terms, **counts, rng=rng, progress=progress)
+    C = class_prior.n_classes
+    f, a = (np.ascontiguousarray(unstacked(values, C)) for values in (run.f, run.a))
+    return ClassSliceSamples(f, a, *run[2:])
 
 
 def sample(
@@ -188,12 +263,48 @@ def sample(
     progress: Progress,
 ) -> SliceSamples:
     """`elliptical_slice_sampling` of a checked problem, around its prior beside the sites."""
+    run = _run(
+        problem,
+        sites,
+        n_samples=n_samples,
+        n_burn=n_burn,
+        n_chains=n_chains,
+        thin=thin,
+        rng=rng,
+        progress=progress,
+    )
+    return SliceSamples(*run)
+
+
+class _Run(NamedTuple):
+    """The fields of `Draws`, latent values stacked where there are many classes."""
+
+    f: Array
+    a: Array
+    log_likelihood: Array
+    evaluations_per_step: float
+    n_stuck: int
+    seconds: float
+
+
+def _run(
+    problem: Problem,
+    sites: Sites | ClassTerms | None,
+    *,
+    n_samples: int,
+    n_burn: int,
+    n_chains: int,
+    thin: int,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> _Run:
     check_counts(n_samples=n_samples, n_burn=n_burn, n_chains=n_chains, thin=thin)
     began = time.perf_counter()
     prior, log_likelihood = problem.prior, problem.log_likelihood
-    gaussian, tilt = prior, Tilt()
+    gaussian: LatentGaussian | ClassGaussian = prior
+    tilt = Tilt()
     if sites is not None:
-        gaussian, tilt = prior.beside(sites), Tilt(1.0, Sites(-sites.nu, -sites.tau))
+        gaussian, tilt = problem.beside(sites), Tilt.without(sites, 1.0, problem.no_sites)
     n_draws = -(-n_samples // n_chains)
     f = np.empty((prior.n, n_draws, n_chains))
     a, values = np.empty_like(f), np.empty((n_draws, n_chains))
@@ -211,7 +322,7 @@ def sample(
             f[:, draw - 1], values[draw - 1] = chains
             a[:, draw - 1] = prior.inverse_times(chains.f)
         reporter.step()
-    return SliceSamples(
+    return _Run(
         f=f,
         a=a,
         log_likelihood=values,

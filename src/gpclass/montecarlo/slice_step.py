@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass import linalg
+from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
 from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.sites import Sites
 
@@ -21,8 +21,10 @@ LogLikelihood = Callable[[Array], Array]
 MOST_SHRINKS: Final = 100
 
 
-def log_sites(sites: Sites, f: Array) -> Array:
+def log_sites(sites: Sites | ClassTerms, f: Array) -> Array:
     """``sum_i nu_i f_i - tau_i f_i^2 / 2`` for each column of f of shape (n, R)."""
+    if isinstance(sites, ClassTerms):
+        return sites.log_value(f)
     return np.asarray(
         np.einsum("i,ij->j", sites.nu, f) - 0.5 * np.einsum("i,ij,ij->j", sites.tau, f, f)
     )
@@ -37,12 +39,26 @@ class Tilt:
     ----------
     power : float
         Inverse temperature of the likelihood.
-    sites : Sites, default=None
+    sites : Sites or ClassTerms, default=None
         None: without. Their precisions may have any sign.
     """
 
     power: float = 1.0
-    sites: Sites | None = None
+    sites: Sites | ClassTerms | None = None
+
+    @classmethod
+    def without(cls, guide: Sites | ClassTerms, power: float, sites: Sites | ClassTerms) -> "Tilt":
+        """The likelihood and the sites to powers ``power`` and ``1 - power``, over the guide."""
+        if isinstance(sites, ClassTerms) and isinstance(guide, ClassTerms):
+            terms = sites.powered(1.0 - power).times(guide.powered(-1.0))
+            return cls(power, terms if terms.terms else None)
+        if isinstance(sites, Sites) and isinstance(guide, Sites):
+            rest = Sites(
+                (1.0 - power) * sites.nu - guide.nu,
+                (1.0 - power) * sites.tau - guide.tau,
+            )
+            return cls(power, rest if rest.nu.any() or rest.tau.any() else None)
+        raise TypeError("sites and guide must be of one kind")
 
     def log_density(self, log_likelihood: Array, f: Array) -> Array:
         """Logarithm at f of shape (n, R), whose log likelihoods are given, shape (R,)."""
@@ -65,7 +81,7 @@ class StepCounts(NamedTuple):
 
 
 def slice_step(
-    gaussian: LatentGaussian,
+    gaussian: LatentGaussian | ClassGaussian,
     tilt: Tilt,
     log_likelihood: LogLikelihood,
     chains: Chains,
@@ -78,7 +94,7 @@ def slice_step(
 
     Parameters
     ----------
-    gaussian : LatentGaussian
+    gaussian : LatentGaussian or ClassGaussian
         Of the ellipses.
     tilt : Tilt
     log_likelihood : callable
@@ -99,7 +115,7 @@ def slice_step(
     R = chains.f.shape[1]
     mean = gaussian.mean[:, None]
     centred = chains.f - mean
-    other = linalg.product(gaussian.root, rng.standard_normal((gaussian.rank, R)))
+    other = gaussian.spread(rng.standard_normal((gaussian.rank, R)))
     threshold = tilt.log_density(chains.log_likelihood, chains.f) - rng.standard_exponential(R)
     trial: Array = rng.uniform(0.0, 2.0 * np.pi, size=(R,))
     low, high = trial - 2.0 * np.pi, trial.copy()

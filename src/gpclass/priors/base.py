@@ -1,6 +1,7 @@
 """The questions that an inference method asks a prior; it never sees how K is held."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,15 @@ class SiteFactor(ABC):
     Everything is expressed by ``M = J + S K S`` with ``S = |T|^1/2`` and J the signs of T, which
     is RW06's ``B = I + S K S`` (eq. 3.26) where none is negative, and never by an inverse of K.
     ``R = S M^-1 S = (K + T^-1)^-1`` and ``Sigma = (K^-1 + T)^-1 = K - K R K``.
+
+    Attributes
+    ----------
+    forms_covariance : bool
+        Whether Sigma can be formed for about what the factor cost. Where it cannot, iterations
+        do without their Newton steps in all sites at once.
     """
+
+    forms_covariance: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -165,6 +165,13 @@ class DenseFactor(SiteFactor):
         K_cross *= self._s[:, None]
         return self.scaled.quadratic_in_place(K_cross)
 
+    def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
+        """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
+        K_cross *= self._s[:, None]
+        self.scaled.subtract_quadratic(K_new, K_cross)
+        linalg.mirror_lower(K_new)
+        return K_new
+
 
 @final
 @dataclass(frozen=True)

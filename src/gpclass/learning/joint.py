@@ -1,0 +1,107 @@
+"""A joint model of many classes whose evidence depends on hyperparameters."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+from gpclass.inference import InferenceMethod
+from gpclass.kernels import pullback
+from gpclass.learning.base import Problem
+from gpclass.likelihoods import Likelihood
+from gpclass.multiclass.class_prior import ClassPrior
+from gpclass.multiclass.schemes import JointScheme
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class JointProblem(Problem):
+    """One classification problem of many classes, up to the values of its hyperparameters.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Shared by the classes, or a CompoundKernel with one for each.
+    X : ndarray of shape (N, d), or whatever the kernel takes
+    codes : ndarray of shape (n,)
+        Class indices.
+    n_classes : int
+    scheme : JointScheme
+    likelihood : Likelihood
+    inference : InferenceMethod
+    weights : ndarray of shape (n,), default=None
+        Powers of the likelihood terms; None: all one.
+    rows : ndarray of shape (n,), default=None
+        Which rows of X belong to the problem; None: all.
+    """
+
+    kernel: Kernel
+    X: Any
+    codes: NDArray[np.intp]
+    n_classes: int
+    scheme: JointScheme
+    likelihood: Likelihood
+    inference: InferenceMethod
+    weights: Array | None = None
+    rows: NDArray[np.intp] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def n_sites(self) -> int:
+        """As many as the scheme has for the rows."""
+        return self.scheme.n_sites(len(self.codes), self.n_classes)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The shared kernel, or one a class."""
+        if isinstance(self.kernel, CompoundKernel):
+            return tuple(self.kernel.kernels)
+        return (self.kernel,)
+
+    def prior(self) -> ClassPrior:
+        """Prior over the latents of all classes, with `jitter` on the diagonals."""
+        found = [self.covariance(kernel) for kernel in self.kernels]
+        K = found if isinstance(self.kernel, CompoundKernel) else found[0]
+        return ClassPrior(K, self.n_classes, ", ".join(map(str, self.kernels)))
+
+    def infer(self, prior: ClassPrior, init: Any) -> Any:
+        """Approximation under a prior of this problem, from a start or None."""
+        return self.scheme.infer(
+            prior, self.codes, self.inference, self.likelihood, self.weights, init
+        )
+
+    def pull(self, G: Array, prior: ClassPrior | None) -> Array:
+        """Gradient by the theta of the shared kernel, or of each class's in turn."""
+        each = G[None] if G.ndim == 2 else G
+        known: tuple[Array | None, ...] = (None,) * len(each)
+        if prior is not None:
+            known = prior.covariances[: len(each)]
+        return np.concatenate(
+            [
+                pullback(kernel, self.inputs, cotangent, K=K)
+                for kernel, cotangent, K in zip(self.kernels, each, known, strict=True)
+            ]
+        )
+
+    def site_prior(self) -> Any:
+        """Prior of the differences, or of the classes' latents where they share a site."""
+        return self.scheme.site_prior(self.prior(), self.codes, self.weights)
+
+    def site_labels(self) -> tuple[Array, Array]:
+        """All sites say that their latent is positive, with the weight of their row."""
+        weights = np.ones(len(self.codes)) if self.weights is None else self.weights
+        repeated = np.repeat(weights, self.n_sites // len(self.codes))
+        return np.ones(len(repeated)), repeated
+
+    def pull_sites(self, G: Array, site_prior: Any) -> Array:
+        """Gradient by theta from the cotangent of the site prior's covariance."""
+        shared = len(self.kernels) == 1
+        return self.pull(self.scheme.to_covariance(G, self.codes, self.n_classes, shared), None)

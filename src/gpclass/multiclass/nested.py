@@ -1,0 +1,570 @@
+"""The multinomial probit by nested EP, which is binary EP on a prior of structure."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Final, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass import linalg
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference import EP
+from gpclass.inference.approximation import Outcome
+from gpclass.inference.ep import EPApproximation
+from gpclass.likelihoods import Probit
+from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
+from gpclass.multiclass.coupled import TINY_PRECISION, CoupledFactor
+from gpclass.priors import DensePrior, Prior, SiteFactor
+from gpclass.priors.dense import DenseFactor
+from gpclass.sites import Sites
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# Latents up to which an N x N covariance is formed where one is asked for: 128 MB.
+LARGEST_DENSE: Final = 4096
+# Latents whose variances are found at a time: as many columns as BLAS is fast with.
+ROWS: Final = 256
+# Part of a right-hand side that a solution may leave.
+LEFT: Final = 1e-12
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedPrior(Prior):
+    """Prior of the latents whose probit terms make up the multinomial probit.
+
+    A row of class y has the C - 1 latents ``g_j = f_y - f_j + u``, one for each other class j, and
+    one ``u ~ N(0, 1)`` that they share. With the binary probit's ``Phi(g_j)`` for terms,
+    ``p(y | f) = int N(u) prod_j Phi(u + f_y - f_j) du``: binary EP under this prior is nested EP
+    for the multinomial probit, since the tilted distribution of a row that nested EP's inner
+    iteration approximates has just these terms, and what its sites leave for the classes is
+    ``class_sites``.
+
+    ``K_g = A K A^T + U`` is never formed: with u integrated out, site precisions tau become
+    ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the latents f of a row, where ``d_y = 1`` and
+    ``d_j = tau_j``, and `ClassPrior` answers.
+
+    A row that is given m times has m values of u, and the latents of its copies stay exchangeable:
+    sites are kept as totals over the copies, ``multiply`` is about the copies' mean, whose u has
+    the variance 1 / m (then ``d_y = m``), and marginal variances are those of one copy, whose own
+    deviation from the mean adds ``(m - 1) / (m + sum_j tau_j)``.
+
+    Latents are in the order of the rows, those of a row by ascending j.
+
+    Parameters
+    ----------
+    class_prior : ClassPrior
+    codes : ndarray of shape (n,)
+        Classes of the rows, integers from 0.
+    counts : ndarray of shape (n,), default=None
+        How often each row is given, whole numbers from one; None: once.
+
+    References
+    ----------
+    Riihimäki, Jylänki & Vehtari (2013), eq. 3 for the likelihood, section 3.2 for the auxiliary
+    variable and the tilted distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = NestedPrior(ClassPrior(np.eye(2), 3), np.array([0, 2]))
+    >>> prior.n, prior.diagonal
+    (4, array([3., 3., 3., 3.]))
+    """
+
+    class_prior: ClassPrior
+    codes: Codes
+    counts: Array | None = None
+    mean: Array | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Refuse codes and counts that do not belong to the prior.
+
+        Raises
+        ------
+        ValueError
+            For codes that are not one class for each row, or counts that are not whole numbers
+            from one.
+        """
+        n, n_classes = self.class_prior.n, self.class_prior.n_classes
+        codes = np.asarray(self.codes)
+        if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
+            raise ValueError(
+                f"codes must be one integer for each of {n} rows, got shape {codes.shape} of "
+                f"{codes.dtype}"
+            )
+        if n and not (codes.min() >= 0 and codes.max() < n_classes):
+            raise ValueError(
+                f"codes must lie in 0 to {n_classes - 1}, got {codes.min()} to {codes.max()}"
+            )
+        counts = self.multiplicity
+        if counts.shape != (n,) or not ((counts >= 1.0) & (counts % 1.0 == 0.0)).all():
+            raise ValueError(f"counts must be {n} whole numbers from one, got {self.counts}")
+
+    @cached_property
+    def multiplicity(self) -> Array:
+        """How often each row is given, shape (n,)."""
+        if self.counts is None:
+            return np.ones(self.class_prior.n)
+        return np.asarray(self.counts, dtype=np.float64)
+
+    @cached_property
+    def others(self) -> Codes:
+        """The classes j of each row's latents, shape (n, C - 1), ascending."""
+        ahead = np.arange(self.class_prior.n_classes - 1)
+        return np.asarray(ahead + (ahead >= self.codes[:, None]))
+
+    @property
+    def n(self) -> int:
+        """Number N = n (C - 1) of latents."""
+        return self.others.size
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Prior variances of one copy's latents, shape (N,)."""
+        variances = self.class_prior.diagonal
+        return (self._own(variances) + self._other(variances) + 1.0).ravel()
+
+    def multiply(self, v: Array) -> Array:
+        """``K_g v`` for the mean over a row's copies, shape (N,)."""
+        shared = v.reshape(self.others.shape).sum(axis=1) / self.multiplicity
+        F = self.class_prior.multiply(self.gather(v))
+        return np.asarray((self._own(F) - self._other(F) + shared[:, None]).ravel())
+
+    def factor(self, tau: Array) -> "NestedFactor":
+        """Factorise beside site precisions (totals over a row's copies) that are not negative.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            For a negative precision, which no probit term has, and for a K that is not positive
+            semi-definite.
+        """
+        if not (tau >= 0.0).all():
+            raise NotPositiveDefiniteError(
+                f"site precisions under a NestedPrior must not be negative, got {np.min(tau)}"
+            )
+        factor = NestedFactor(self, tau)
+        _ = factor.coupled  # what cannot be factorised is refused here
+        return factor
+
+    @cached_property
+    def last(self) -> "_Last":
+        """The classes' factor that was made last."""
+        return _Last()
+
+    def gather(self, v: Array) -> Array:
+        """``A^T v``: what latents g say, summed for the classes' latents f, shape (n, C)."""
+        terms = v.reshape(self.others.shape)
+        return self._classes(terms.sum(axis=1), -terms)
+
+    def precisions(self, tau: Array) -> Array:
+        """The d of the sites with u integrated out, shape (n, C); see `ClassSites`."""
+        return self._classes(self.multiplicity, tau.reshape(self.others.shape))
+
+    def class_sites(self, sites: Sites) -> ClassSites:
+        """Sites in the classes' latents f, with u integrated out.
+
+        A row's ``sum_j nu_j g_j - tau_j g_j^2 / 2`` becomes ``b^T f - f^T W f / 2`` with
+        ``b_j = -(nu_j - tau_j N / T)`` and ``b_y = m N / T`` for N the sum of nu and T that of d.
+        """
+        return ClassSites(self.given_u(sites.nu, sites.tau), self.precisions(sites.tau))
+
+    def given_u(self, r: Array, tau: Array) -> Array:
+        """``A^T (I + T U)^-1 r``, shape (n, C)."""
+        terms, tau = r.reshape(self.others.shape), tau.reshape(self.others.shape)
+        # the same sum as in the factor's d, so that rows of what comes out sum to zero
+        share = terms.sum(axis=1) / (self.multiplicity + tau.sum(axis=1))
+        return self._classes(self.multiplicity * share, tau * share[:, None] - terms)
+
+    def scatter(self, w: Array) -> Array:
+        """The v whose ``A^T v`` is w of shape (n, C), for rows that sum to zero; shape (N,)."""
+        return np.asarray(-self._other(w).ravel())
+
+    def dense(self) -> DensePrior:
+        """The same prior with ``K_g`` of shape (N, N) in memory.
+
+        Raises
+        ------
+        ValueError
+            For more than `LARGEST_DENSE` latents.
+        """
+        if self.n > LARGEST_DENSE:
+            raise ValueError(
+                f"the covariance of {self.n} = n (C - 1) latents is not formed (the limit is "
+                f"{LARGEST_DENSE}): take the parallel schedule"
+            )
+        n, other = len(self.codes), self.others
+        row = np.repeat(np.arange(n), other.shape[1])
+        own, j = self.codes[row], other.ravel()
+        K_g = np.zeros((self.n, self.n))
+        for c, K in enumerate(self.class_prior.covariances):
+            sign = (own == c).astype(np.float64) - (j == c)
+            K_g += sign[:, None] * K[np.ix_(row, row)] * sign
+        K_g += (row[:, None] == row) / self.multiplicity[row]
+        return DensePrior(K_g, self.class_prior.description)
+
+    def _own(self, F: Array) -> Array:
+        return np.take_along_axis(F, self.codes[:, None], axis=1)
+
+    def _other(self, F: Array) -> Array:
+        return np.take_along_axis(F, self.others, axis=1)
+
+    def _classes(self, own: Array, other: Array) -> Array:
+        """Array of shape (n, C) of what belongs to a row's own class and to the others."""
+        F = np.empty((len(other), other.shape[1] + 1))
+        np.put_along_axis(F, self.codes[:, None], own[:, None], axis=1)
+        np.put_along_axis(F, self.others, other, axis=1)
+        return F
+
+
+@dataclass
+class _Last:
+    """The classes' factor of one set of precisions.
+
+    It has C matrices, and as many again for its variances. An iteration hardly ever goes back to
+    the factor before the last, so a prior keeps one: what is asked of another is made again.
+    """
+
+    precision: Array | None = None
+    coupled: CoupledFactor | None = None
+
+    def of(self, prior: NestedPrior, precision: Array) -> CoupledFactor:
+        if self.coupled is None or self.precision is not precision:
+            self.precision = self.coupled = None  # its memory, before the next is made
+            self.coupled = prior.class_prior.factor(prior.precisions(precision))
+            self.precision = precision
+        return self.coupled
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedFactor(SiteFactor):
+    """A `NestedPrior` beside site precisions; see `SiteFactor` for what is answered.
+
+    Every question goes to the classes' latents. With ``B = A^T (I + T U)^-1 r`` the solution x of
+    ``(I + T K_g) x = r`` has ``A^T x = (I + W K)^-1 B``, whose entries at the other classes are
+    those of x with the sign turned, so that nothing else has to be solved. ``|I + T K_g|`` is
+    ``|I + W K|`` times ``1 + sum_j tau_j / m`` for every copy of every row. Given f, a row's u is
+    Gaussian of precision ``t = m + sum_j tau_j``, and ``g_j = f^ - f_j + N(0, m / t)`` for one
+    copy, where f^ is the mean of the row's f weighted by d.
+
+    Parameters
+    ----------
+    prior : NestedPrior
+    precision : ndarray of shape (N,)
+        Site precisions.
+    """
+
+    forms_covariance: ClassVar[bool] = False
+
+    prior: NestedPrior
+    precision: Array
+
+    @property
+    def coupled(self) -> CoupledFactor:
+        """Factor of the classes' prior beside the sites without u."""
+        return self.prior.last.of(self.prior, self.precision)
+
+    @property
+    def tau(self) -> Array:
+        """Site precisions, shape (N,)."""
+        return self.precision
+
+    @property
+    def _row_sums(self) -> Array:
+        return np.asarray(self.precision.reshape(self.prior.others.shape).sum(axis=1))
+
+    @property
+    def log_det(self) -> float:
+        """``log |I + T K_g|`` over all copies."""
+        m = self.prior.multiplicity
+        return self.coupled.log_det + float(m @ np.log1p(self._row_sums / m))
+
+    def shrink(self, r: Array) -> Array:
+        """``(I + T K_g)^-1 r``, shape (N,).
+
+        The solution is exact to rounding, but what it leaves of r is not: K makes much of it where
+        its variances are large. A second solve for what is left mends that.
+        """
+        x = self._shrink(r)
+        moved = self.precision * self.prior.multiply(x)
+        left = r - x - moved
+        size = np.maximum(np.abs(r), np.abs(moved)).max(initial=0.0)
+        if not np.abs(left).max(initial=0.0) > LEFT * size:
+            return x
+        return x + self._shrink(left)
+
+    def _shrink(self, r: Array) -> Array:
+        return self.prior.scatter(self.coupled.shrink(self.prior.given_u(r, self.precision)))
+
+    def marginal_variances(self) -> Array:
+        """Diagonal of Sigma for one copy of each row, shape (N,)."""
+        return self._variances
+
+    @cached_property
+    def _variances(self) -> Array:
+        if not self.precision.any():
+            return self.prior.diagonal
+        m = self.prior.multiplicity
+        deviations = _deviations(self.coupled, self.prior.others)
+        return np.asarray((deviations + (m / (m + self._row_sums))[:, None]).ravel())
+
+    def multiply(self, v: Array) -> Array:
+        """``Sigma v``, shape (N,)."""
+        return self.prior.multiply(self.shrink(v))
+
+    @property
+    def _dense(self) -> DenseFactor:
+        # for the ways that lead on where the parallel one fails, on problems that are small
+        return self.prior.dense().factor(self.precision)
+
+    def covariance(self) -> Array:
+        """Lower triangle of Sigma, shape (N, N), by way of the dense prior.
+
+        Raises
+        ------
+        ValueError
+            For too many latents, and for rows that are given more than once, whose copies do not
+            have one covariance.
+        """
+        if (self.prior.multiplicity > 1.0).any():
+            raise ValueError(
+                "rows of a NestedPrior that are given more than once have no covariance of one "
+                "copy each: take the parallel schedule, or repeat the rows"
+            )
+        return self._dense.covariance()
+
+    def weighted_covariance(self, *, last: bool) -> Array:
+        """Lower triangle of Sigma, shape (N, N), of the copies' means, by way of the dense prior.
+
+        Raises
+        ------
+        ValueError
+            For too many latents.
+        """
+        return self._dense.weighted_covariance(last=last)
+
+    def release(self) -> None:
+        """Give up the memory of what can be computed again."""
+        self.coupled.release()
+
+    def pullback(
+        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
+    ) -> Array:
+        """``d log Z / dK``, (n, n) where the classes share K, else (C, n, n); symmetric.
+
+        Raises
+        ------
+        NotImplementedError
+            With adjoints: EP, for which this prior is made, is stationary in its sites.
+        """
+        if mean_adjoint is not None or variance_adjoint is not None:
+            raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
+        return self.coupled.pullback(self.prior.gather(a))
+
+    def reduced_variance(self, K_cross: Array) -> Array:
+        """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m), which is overwritten."""
+        reduced = np.empty(K_cross.shape[1])
+        for i, column in enumerate(K_cross.T):
+            # R k = (I + T K)^-1 T k
+            reduced[i] = float(column @ self.shrink(self.precision * column))
+        return reduced
+
+
+def _deviations(coupled: CoupledFactor, others: Codes) -> Array:
+    """Variances of ``f^ - f_j`` in every row, f^ its mean of f weighted by d; shape (n, C - 1).
+
+    With t the sum of a row's d, ``E_c K_c = I - S_c B_c^-1 S_c^-1`` and ``X_c = L_P^-1 E_c K_c``
+    they are sums of squares: ``sum_c (d_c / t - delta_cj)^2 (K_c - K_c E_c K_c)_ii +
+    |sum_c (d_c / t) x_c - x_j|^2``. Off the diagonal ``E_c K_c`` has the entries of -E_c over
+    those of d, so that the mean over the classes is -P over t.
+    """
+    d, E, V = coupled.d, coupled._E, coupled.class_variances
+    n = len(d)
+    total = d.sum(axis=1)
+    share = d / total[:, None]
+    rows = np.arange(n)[:, None]
+    d_other, V_other = d[rows, others], V[rows, others]
+    found = _leave_one_out(share**2 * V)[rows, others]
+    found += (_leave_one_out(d)[rows, others] / total[:, None]) ** 2 * V_other
+    centre = (share * d * V).sum(axis=1)
+    tiny = d_other <= TINY_PRECISION
+    inverse = -1.0 / np.where(tiny, 1.0, d_other)
+    height = max(1, ROWS // others.shape[1])
+    for start in range(0, n, height):
+        part = np.arange(start, min(start + height, n))
+        Z = E[others[part], part[:, None]]
+        Z *= inverse[part][:, :, None]
+        for c in np.unique(others[part][tiny[part]]):
+            i, k = np.nonzero(tiny[part] & (others[part] == c))
+            Z[i, k] = linalg.symmetric_rows(E[c], coupled.K[c][part[i]])
+        local = np.arange(len(part))
+        small = tiny[part]
+        at = Z[local, :, part]
+        Z[local, :, part] = np.where(small, at, d_other[part] * V_other[part])
+        mean = _rows_of(coupled.P, part[0], part[-1] + 1)
+        mean /= -total[part, None]
+        mean[local, part] = centre[part]
+        np.subtract(mean[:, None], Z, out=Z)
+        flat = linalg.solve_lower_rows_in_place(coupled.L_P, Z.reshape(-1, n))
+        found[part] += np.einsum("ij,ij->i", flat, flat).reshape(len(part), -1)
+    return found
+
+
+def _rows_of(P: Array, start: int, stop: int) -> Array:
+    """Rows of a symmetric P that is held in its lower triangle."""
+    rows = np.empty((stop - start, len(P)))
+    rows[:, :stop] = P[start:stop, :stop]
+    rows[:, stop:] = P[stop:, start:stop].T
+    corner = rows[:, start:stop]
+    corner[:] = np.tril(corner) + np.tril(corner, -1).T
+    return rows
+
+
+def _leave_one_out(A: Array) -> Array:
+    """Sums over each row of A but for the entry itself, without a difference."""
+    result = np.zeros_like(A)
+    result[:, 1:] = np.cumsum(A, axis=1)[:, :-1]
+    result[:, :-1] += np.cumsum(A[:, ::-1], axis=1)[:, -2::-1]
+    return result
+
+
+@final
+@dataclass(frozen=True)
+class NestedApproximation:
+    """The multinomial probit's posterior by nested EP.
+
+    Parameters
+    ----------
+    prior : NestedPrior
+    binary : EPApproximation
+        Of the probit terms of the N = n (C - 1) latents.
+    """
+
+    prior: NestedPrior
+    binary: EPApproximation
+
+    @property
+    def sites(self) -> Sites:
+        """Sites of the N probit terms: what a later call can start from."""
+        return self.binary.sites
+
+    @property
+    def log_evidence(self) -> float:
+        """EP's approximation of ``log p(y | X, theta)``, in nats."""
+        return self.binary.log_evidence
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the iteration ended."""
+        return self.binary.outcome
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iteration reached its end."""
+        return self.binary.converged
+
+    @property
+    def n_iter(self) -> int:
+        """Sweeps that were taken."""
+        return self.binary.n_iter
+
+    @property
+    def n_factorisations(self) -> int:
+        """Factorisations (of all classes) that were made: what the time goes into."""
+        return self.binary.n_factorisations
+
+    @cached_property
+    def class_sites(self) -> ClassSites:
+        """Sites in the classes' latents."""
+        return self.prior.class_sites(self.sites)
+
+    @cached_property
+    def posterior(self) -> ClassPosterior:
+        """Posterior of the classes' latents; the factor is that of the binary posterior."""
+        found = self.binary.posterior
+        assert isinstance(found.factor, NestedFactor)
+        a = self.prior.gather(found.mean_weights)
+        mean = self.prior.class_prior.multiply(a)
+        return ClassPosterior(self.class_sites, found.factor.coupled, a, mean)
+
+    def evidence_pullback(self) -> Array:
+        """``d log_evidence / dK``: (n, n) where the classes share K, else (C, n, n)."""
+        return self.binary.evidence_pullback()
+
+    def likelihood_gradient(self) -> Array:
+        """Nothing: the probit has no hyperparameters of its own."""
+        return self.binary.likelihood_gradient()
+
+
+def nested_ep(
+    class_prior: ClassPrior,
+    codes: ArrayLike,
+    method: EP | None = None,
+    weights: ArrayLike | None = None,
+    init: NestedApproximation | Sites | None = None,
+) -> NestedApproximation:
+    """Multinomial probit by nested EP.
+
+    Parameters
+    ----------
+    class_prior : ClassPrior
+    codes : array-like of shape (n,)
+        Classes of the rows, integers from 0.
+    method : EP, default=None
+        Settings of the binary EP; None: as they are by default.
+    weights : array-like of shape (n,), default=None
+        A whole number repeats the row. For another, w, it is ceil(w) copies of the row, and the
+        power a = w / ceil(w) acts on each probit term under the copy's u: ``int N(u) prod_j
+        Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself. Zero leaves
+        the row out.
+    init : NestedApproximation or Sites, default=None
+        Where to start.
+
+    Returns
+    -------
+    NestedApproximation
+
+    Raises
+    ------
+    ValueError
+        For bad codes or weights, or sites of another length.
+    NotPositiveDefiniteError
+        Where K is not positive semi-definite.
+
+    References
+    ----------
+    Riihimäki, Jylänki & Vehtari (2013).
+
+    Examples
+    --------
+    Without correlation each of three classes is as probable as the others:
+
+    >>> import numpy as np
+    >>> q = nested_ep(ClassPrior(1e-12 * np.eye(2), 3), [0, 2])
+    >>> round(q.log_evidence, 3), round(2 * np.log(1 / 3), 3)
+    (-2.197, -2.197)
+    """
+    labels = np.asarray(codes)
+    n, terms = class_prior.n, class_prior.n_classes - 1
+    counts = powers = None
+    if weights is not None:
+        given = np.asarray(weights, dtype=np.float64)
+        if given.shape != (n,) or not np.isfinite(given).all() or (given < 0).any():
+            raise ValueError(
+                f"weights must be {n} finite non-negative numbers, got shape {given.shape}"
+            )
+        counts = np.maximum(np.ceil(given), 1.0)
+        powers = np.repeat(given, terms)
+    prior = NestedPrior(class_prior, labels, counts)
+    method = EP() if method is None else method
+    if method.schedule == "sequential" and counts is not None and (counts > 1.0).any():
+        raise ValueError(
+            "weights above one need EP's parallel schedule where there are more than two classes"
+        )
+    start = init.sites if isinstance(init, NestedApproximation) else init
+    found = method(prior, np.ones(prior.n), Probit(), weights=powers, init=start)
+    return NestedApproximation(prior, found)
