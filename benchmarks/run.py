@@ -15,7 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks import evaluations, evidence, fit, memory, methods, predict, rivals, schedules
+from benchmarks import (
+    evaluations,
+    evidence,
+    fit,
+    memory,
+    methods,
+    multiclass,
+    predict,
+    rivals,
+    schedules,
+)
 from benchmarks.figures import Figures
 from benchmarks.machine import describe
 from benchmarks.tables import show
@@ -43,6 +53,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "memory": Benchmark(memory.run, memory.ROWS),
     "fit": Benchmark(fit.run),
     "predict": Benchmark(predict.run),
+    "classes": Benchmark(multiclass.run_evidence, multiclass.ROWS),
+    "class-probabilities": Benchmark(multiclass.run_probabilities),
+    "digits": Benchmark(multiclass.run_digits),
     "rivals": Benchmark(rivals.run, rivals.ROWS),
 }
 REPEAT: Final = 5

@@ -756,7 +756,7 @@ def test_infinite_bounds_serve_where_nothing_is_drawn_between_them():
 
 def test_the_report():
     kernel = 1.0 * RBF([1.0] * 3)
-    model = gpc(kernel, n_restarts_optimizer=1, random_state=0)
+    model = gpc(kernel, n_restarts_optimizer=1, random_state=0, multi_class="one_vs_rest")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X3, Y3)

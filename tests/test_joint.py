@@ -142,11 +142,12 @@ def test_one_kernel_a_class(inference):
 @pytest.mark.parametrize(
     ("multi_class", "kernels", "classes", "words"),
     [
-        ("joint", [KERNEL] * 2, 3, "list of 2, but y has 3 classes"),
+        ("joint", [KERNEL] * 2, 3, "list of 2: a list has one kernel for each of more than"),
+        ("joint", [KERNEL] * 4, 3, "list of 4, but y has 3 classes"),
         ("one_vs_rest", [KERNEL] * 4, 3, "list of 4, but y has 3 classes"),
         ("one_vs_one", [KERNEL] * 3, 3, "one latent function a pair"),
-        ("joint", [KERNEL] * 2, 2, "two classes have one latent function"),
-        ("joint", [], 3, "empty list"),
+        ("joint", [KERNEL] * 3, 2, "two classes have one latent function"),
+        ("joint", [], 3, "list of 0: a list has one kernel"),
     ],
 )
 def test_lists_of_kernels_that_do_not_fit(multi_class, kernels, classes, words):

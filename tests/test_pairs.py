@@ -237,7 +237,9 @@ def test_theta_is_of_the_kernel_alone_or_of_the_likelihood_too():
 
 
 def test_theta_of_several_problems_with_a_likelihood():
-    model = gpc(likelihood=NoisyThreshold(0.1), optimizer=None).fit(X3, Y3)
+    model = gpc(likelihood=NoisyThreshold(0.1), optimizer=None, multi_class="one_vs_rest").fit(
+        X3, Y3
+    )
     theta = np.r_[KERNEL.theta, np.log(0.1)]
     shared, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
     each, slopes = model.log_marginal_likelihood(np.tile(theta, 3), eval_gradient=True)

@@ -12,7 +12,7 @@ from gpclass.kernels import Precomputed
 from gpclass.learning import ExpectationMaximisation, KeepFixed, MaximiseEvidence
 from gpclass.likelihoods import LIKELIHOODS, Probit
 from gpclass.montecarlo import MonteCarlo
-from gpclass.multiclass import DECOMPOSITIONS, OneVsRest
+from gpclass.multiclass import DECOMPOSITIONS, JOINT, OneVsRest
 from gpclass.parts import check_kernel_argument, is_precomputed, pick_parts, takes_vectors
 
 X, Y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
@@ -92,7 +92,7 @@ def test_mcmc_is_seeded_by_random_state(random_state, seed):
     [
         ("inference", "lap", [*METHODS, "mcmc"]),
         ("likelihood", "softmax", LIKELIHOODS),
-        ("multi_class", "joint", DECOMPOSITIONS),
+        ("multi_class", "softmax", (*JOINT, *DECOMPOSITIONS)),
         ("learning", "nuts", ["evidence", "em"]),
         ("kernel", "rbf", ["precomputed"]),
         ("inducing", 10, ["None"]),

@@ -137,7 +137,12 @@ MODELS = {
     "laplace, logit": ({"likelihood": "logit", "inference": "laplace"}, lambda y: y > 0),
     "ep, logit": ({"likelihood": "logit"}, lambda y: y > 0),
     "noisy threshold": (
-        {"likelihood": NoisyThreshold(0.1), "kernel": 1.0 * RBF(4.0), "optimizer": None},
+        {
+            "likelihood": NoisyThreshold(0.1),
+            "kernel": 1.0 * RBF(4.0),
+            "optimizer": None,
+            "multi_class": "one_vs_rest",
+        },
         lambda y: y,
     ),
     "noisy threshold, learnt": (
@@ -149,7 +154,13 @@ MODELS = {
         lambda y: y,
     ),
     "pl": ({"inference": "pl"}, lambda y: y > 0),
-    "vi": ({"inference": "vi", "kernel": 1.0 * RBF(4.0), "optimizer": None}, lambda y: y),
+    "vi": ({"inference": "vi", "kernel": 1.0 * RBF(4.0), "optimizer": None}, lambda y: y > 0),
+    "softmax": ({"inference": "laplace"}, lambda y: y),
+    "nested ep, one kernel a class": ({"kernel": [1.0 * RBF(4.0)] * 3}, lambda y: y),
+    "differences": (
+        {"inference": "pl", "multi_class": "differences", "optimizer": None},
+        lambda y: y,
+    ),
     "vi by the ep energy": (
         {"inference": Variational(evidence="ep"), "kernel": 1.0 * RBF(4.0), "optimizer": None},
         lambda y: y > 0,

@@ -88,8 +88,11 @@ def check_kernel_argument(kernel: Any) -> None:
         _check_hyperparameters(kernel)
         return
     if isinstance(kernel, list | tuple):
-        if not kernel:
-            raise ValueError("kernel is an empty list: give one kernel for each class")
+        if len(kernel) < 3:
+            raise ValueError(
+                f"kernel is a list of {len(kernel)}: a list has one kernel for each of more than "
+                "two classes, which have a latent function each; else give one kernel"
+            )
         for one in kernel:
             if not isinstance(one, Kernel):
                 raise TypeError(f"kernel is a list with {one!r}, which is no scikit-learn kernel")

@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 from gpclass.inference import Laplace, Outcome
 from gpclass.likelihoods import Logit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
-from gpclass.multiclass.softmax import SoftmaxLaplace, softmax_terms
+from gpclass.multiclass.softmax import SoftmaxLaplace
+from gpclass.multiclass.softmax_mode import SoftmaxMode, softmax_terms
 
 
 def rbf(X, signal=1.0, length=1.0, Z=None):
@@ -225,6 +226,23 @@ def test_a_start_affects_the_time_and_not_the_result(shared):
     assert SoftmaxLaplace()(ClassPrior(K, 3), codes, init=want).n_iter <= 1
 
 
+@pytest.mark.parametrize("signal", [1.0, 5.0, 30.0])
+def test_single_precision_leaves_no_trace(signal, monkeypatch):
+    X, codes, _ = problem(150, 5)
+    prior = ClassPrior(rbf(X, signal), 5)
+    fast = SoftmaxLaplace()(prior, codes)
+    warm = SoftmaxLaplace()(prior, codes, init=ClassSites(0.9 * fast.sites.b, fast.sites.d))
+    if signal < 30.0:
+        assert fast.n_factorisations == warm.n_factorisations == 1
+    monkeypatch.setattr(SoftmaxMode, "_shared", lambda *_: None)
+    slow = SoftmaxLaplace()(prior, codes)
+    assert slow.n_factorisations > 1
+    want = slow.evidence_pullback()
+    for q in (fast, warm):
+        assert q.log_evidence == pytest.approx(slow.log_evidence, rel=1e-12)
+        np.testing.assert_allclose(q.evidence_pullback(), want, rtol=1e-9, atol=1e-9)
+
+
 def test_sites_give_the_posterior_back():
     X, codes, _ = problem(40, 3)
     prior = ClassPrior(rbf(X, 3.0), 3)
@@ -262,6 +280,17 @@ def test_hostile_problems_end_with_finite_numbers():
         if q.log_evidence > 1e-6 + 1e-12 * variance:
             worst.append((*case, q.log_evidence))
     assert worst == []
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-300, 1e-60, 1e-10, 1e30, 1e100])
+@pytest.mark.parametrize("weight", [1e-30, 1.0, 1e30])
+def test_scales_that_no_one_means(variance, weight):
+    X, codes, _ = problem(10, 3)
+    q = SoftmaxLaplace()(ClassPrior(variance * rbf(X), 3), codes, weights=np.full(10, weight))
+    assert np.isfinite(q.log_evidence)
+    assert np.isfinite(q.evidence_pullback()).all()
+    if variance * weight <= 1e-10:
+        assert q.log_evidence == pytest.approx(-10 * np.log(3) * weight, rel=1e-8)
 
 
 def by_many_digits(K, codes, C, F):

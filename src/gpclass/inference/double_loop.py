@@ -197,6 +197,8 @@ class DoubleLoop:
         Its Hessian is the covariance of ``(f, -f^2 / 2)`` under the posterior, plus that under
         each tilted density over the count of copies.
         """
+        if not at.posterior.factor.forms_covariance:
+            return at.plain
         copies = self.rule.copies
         x, v = at.cavities
         count = copies.count

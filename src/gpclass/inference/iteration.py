@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.acceleration import extrapolate
 from gpclass.inference.approximation import Outcome, SitePosterior
-from gpclass.inference.newton import EPS, NewtonSearch
+from gpclass.inference.newton import EPS, TINY, NewtonSearch
 from gpclass.inference.response import newton_steps
 from gpclass.inference.rule import End, SiteRule, Sweep, rounding_of_sites
 from gpclass.sites import Sites
@@ -28,6 +29,39 @@ PATIENCE: Final = 6
 SMALLEST_STEP: Final = 1.0 / 16.0
 # Newton's method takes over below this residual.
 NEWTON_FROM: Final = 0.1
+# Renewals that an accelerated one combines, where Newton's method cannot be had.
+MEMORY: Final = 8
+
+
+@final
+class _History:
+    """Variances that were tried and found, for Anderson's acceleration of their renewal."""
+
+    def __init__(self) -> None:
+        self._tried: list[Array] = []
+        self._found: list[Array] = []
+
+    def following(self, sweep: Sweep, last: float, damping: float) -> Array:
+        """Variances to try after a sweep; plainly renewed, and damped, where residuals grow.
+
+        ``last`` is the residual of the sweep before.
+        """
+        found = np.log(np.maximum(sweep.v, TINY))
+        if sweep.residual > last:
+            # what was combined misled: begin anew, from the last variances
+            self._found.clear()
+            del self._tried[:-1]
+            following = (
+                found if not self._tried else found + (1 - damping) * (self._tried[-1] - found)
+            )
+            self._tried.clear()
+        elif self._tried:
+            self._found.append(found)
+            following = extrapolate(self._tried[-MEMORY:], self._found[-MEMORY:])
+        else:
+            following = found
+        self._tried.append(following)
+        return np.asarray(np.exp(following))
 
 
 @final
@@ -59,10 +93,11 @@ class VarianceIteration:
         n_factorisations, n_iter, outcome = 1, 0, Outcome.MAX_ITER
         best, v, damping, since_best = sweep, sweep.v, 1.0, 0
         last = tried = np.inf
+        history = _History()
         while True:
             n_iter += 1
             # Below tol one more factorisation is worth its price while it still gains a digit.
-            stuck = sweep.residual > 0.1 * last
+            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.forms_covariance
             if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
                 return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
             rounding = rounding_of_sites(rule.prior, best.posterior.sites)
@@ -85,7 +120,10 @@ class VarianceIteration:
                 damping = min(2.0 * damping, 1.0)
             sweep.posterior.factor.release()
             try:
-                v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+                if sweep.posterior.factor.forms_covariance:
+                    v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+                else:
+                    v = history.following(sweep, last, damping)
                 posterior, made = self._solve_means(v, sweep)
                 n_factorisations += made
                 following = rule.sweep(posterior)

@@ -385,9 +385,7 @@ class Learner(ABC):
         """
 
 
-def draw_starts(
-    problem: Problem, n_restarts: int, random_state: np.random.RandomState
-) -> Array:
+def draw_starts(problem: Problem, n_restarts: int, random_state: np.random.RandomState) -> Array:
     """Start values: the kernel's own, then uniform draws within the bounds of theta.
 
     theta and its bounds are logarithms already, so a uniform draw between the bounds is the

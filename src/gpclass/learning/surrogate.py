@@ -325,9 +325,7 @@ class Surrogate:
             return replace(self, units=True)
         return None
 
-    def parts(
-        self, there: Problem, prior: Any, posterior: Any
-    ) -> tuple[float, Array, Array]:
+    def parts(self, there: Problem, prior: Any, posterior: Any) -> tuple[float, Array, Array]:
         """``Phi + sum_i t_i`` and its derivatives by K and by the likelihood's hyperparameters.
 
         The posterior is given where it is known: where the sites were found.

@@ -67,7 +67,7 @@ class CoupledFactor:
     >>> import numpy as np
     >>> from gpclass.multiclass.class_prior import ClassPrior
     >>> factor = ClassPrior(np.eye(2), 3).factor(np.array([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]))
-    >>> round(factor.log_det / np.log(2), 6)
+    >>> round(float(factor.log_det / np.log(2)), 6)
     2.0
     >>> factor.shrink(np.array([[2.0, -1.0, -1.0], [0.0, 0.0, 0.0]]))
     array([[ 1. , -0.5, -0.5],

@@ -541,12 +541,13 @@ def nested_ep(
 
     Examples
     --------
-    Without correlation each of three classes is as probable as the others:
+    With latents of no variance each of three classes is as probable as the others, which EP
+    meets nearly:
 
     >>> import numpy as np
     >>> q = nested_ep(ClassPrior(1e-12 * np.eye(2), 3), [0, 2])
-    >>> round(q.log_evidence, 3), round(2 * np.log(1 / 3), 3)
-    (-2.197, -2.197)
+    >>> q.converged, bool(abs(q.log_evidence - 2 * np.log(1 / 3)) < 0.01)
+    (True, True)
     """
     labels = np.asarray(codes)
     n, terms = class_prior.n, class_prior.n_classes - 1
