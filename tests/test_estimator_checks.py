@@ -20,9 +20,13 @@ SAMPLES = MonteCarlo(**DRAWS, evidence=False)
 SAMPLES_AND_EVIDENCE = MonteCarlo(**DRAWS, n_temperatures=10, n_annealed=10)
 
 
-def fixed(likelihood, inference, **settings):
+def fixed(likelihood, inference, multi_class="one_vs_rest", **settings):
     return GaussianProcessClassifier(
-        likelihood=likelihood, inference=inference, optimizer=None, **settings
+        likelihood=likelihood,
+        inference=inference,
+        optimizer=None,
+        multi_class=multi_class,
+        **settings,
     )
 
 
@@ -32,13 +36,17 @@ QUICK = [
 ]
 SLOW = [
     GaussianProcessClassifier(),
-    GaussianProcessClassifier(inference="pl"),
+    GaussianProcessClassifier(multi_class="one_vs_rest"),
+    GaussianProcessClassifier(inference="pl", multi_class="differences"),
+    GaussianProcessClassifier(multi_class="differences", optimizer=None),
     GaussianProcessClassifier(likelihood="logit", inference="laplace", multi_class="one_vs_one"),
     GaussianProcessClassifier(likelihood="logit", inference="laplace", learning="em"),
     GaussianProcessClassifier(learning="em", multi_class="one_vs_one"),
     fixed("probit", "laplace"),
+    fixed("probit", "laplace", "joint"),
+    fixed("probit", EP(schedule="sequential"), "joint"),
     fixed("probit", "ep", multi_class="one_vs_one"),
-    fixed("logit", "ep"),
+    fixed("logit", "ep", "differences"),
     fixed("threshold", "ep"),
     fixed(NoisyThreshold(0.1, "fixed"), "ep", multi_class="one_vs_one"),
     fixed("probit", EP(schedule="sequential")),
@@ -46,7 +54,7 @@ SLOW = [
     fixed("logit", "pl", multi_class="one_vs_one"),
     fixed(NoisyThreshold(0.2), "pl"),
     fixed("logit", PosteriorLinearisation(schedule="sequential")),
-    fixed("probit", "vi"),
+    fixed("probit", "vi", "differences"),
     fixed("logit", "vi", multi_class="one_vs_one"),
     fixed(NoisyThreshold(0.2), "vi"),
     fixed("probit", Variational(evidence="ep")),

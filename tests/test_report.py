@@ -45,8 +45,8 @@ def test_rows_are_on_the_scale_of_the_kernel():
     report = OptimizerReport(
         ("a", "b"),
         (
-            ReportedRun("one", run(np.log([2.0, 5.0]), -3.0, 4, (1,))),
-            ReportedRun("two", run(np.log([1.0, 0.5]), -4.0, 6)),
+            ReportedRun("one", run(np.log([2.0, 5.0]), -3.0, 4, (1,)), ("a", "b")),
+            ReportedRun("two", run(np.log([1.0, 0.5]), -4.0, 6), ("a", "b")),
         ),
     )
     assert report.n_evaluations == 10

@@ -47,6 +47,15 @@ METHODS = {
     "upper bound": {"likelihood": "logit", "inference": TangentBound(side="upper")},
     "ep, threshold": {"likelihood": NoisyThreshold(0.05, "fixed"), "inference": "ep"},
 }
+# what has a joint model of many classes, and what runs on their differences or one by one
+JOINT = ("ep", "laplace", "laplace, probit", "sequential ep")
+DIFFERENCES = ("pl", "ep, logit")
+WHOLE = {
+    name: settings
+    if name in JOINT
+    else settings | {"multi_class": "differences" if name in DIFFERENCES else "one_vs_rest"}
+    for name, settings in METHODS.items()
+}
 QUICK = ("ep", "laplace")
 OTHERS = [name for name in METHODS if name not in QUICK]
 
@@ -55,7 +64,7 @@ def slow_unless(condition, *values):
     return pytest.param(*values, marks=() if condition else pytest.mark.slow)
 
 
-SPLITS = ("one_vs_rest", "one_vs_one")
+SPLITS = ("joint", "one_vs_rest", "one_vs_one")
 
 may_hit_bounds = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -195,7 +204,7 @@ def test_probabilities_are_sane_by_every_method(method, table, kernel):
     X, y = TABLES[table]
     d = X.shape[1]
     for optimizer in (None, "fmin_l_bfgs_b") if kernel == "default" else (None,):
-        model = fit(X, y, kernel=KERNELS[kernel](d), optimizer=optimizer, **METHODS[method])
+        model = fit(X, y, kernel=KERNELS[kernel](d), optimizer=optimizer, **WHOLE[method])
         assert_sane(model, X, far_rows(d))
 
 
@@ -228,7 +237,8 @@ def test_any_scale_of_the_kernel(table, variance, length):
         RBF(1.0, (1.0, 1.0)),
         RBF(1.0, (10.0, 100.0)),
         RBF(1.0, (0.01, 0.1)),
-        DotProduct(1.0, (1e-150, 1e150)),
+        # most of the bounds is a variance that drowns everything: minutes
+        pytest.param(DotProduct(1.0, (1e-150, 1e150)), marks=pytest.mark.slow),
         1.0 * Matern(1.0, (1e-300, 1e300), nu=1.5),
         RationalQuadratic(1.0, 1.0, (1e-300, 1e300), (1e-300, 1e300)),
         Matern(1.0, nu=0.5) + WhiteKernel(1.0, (1e-10, 1e10)),
@@ -257,7 +267,7 @@ def test_latent_variance_of_exactly_zero(method):
     X, y = TABLES["two classes"]
     for exponent in (1, 2):
         kernel = DotProduct(0.0, "fixed") ** exponent
-        model = fit(X, y, kernel=kernel, **METHODS[method])
+        model = fit(X, y, kernel=kernel, **WHOLE[method])
         mean, variance = model.latent_mean_and_variance(np.zeros((1, 2)))
         assert mean.tolist() == [0.0]
         assert variance.tolist() == [0.0]
@@ -308,7 +318,7 @@ def test_any_size_of_weights(table, weight, method, optimizer):
     everywhere, half = np.full(len(y), weight), np.where(np.arange(len(y)) % 2, weight, 1.0)
     for weights in (everywhere, half):
         for kernel in (None, RBF(1.0), 1e4 * Matern(1.0, nu=0.5)):
-            model = fit(X, y, weights, kernel=kernel, optimizer=optimizer, **METHODS[method])
+            model = fit(X, y, weights, kernel=kernel, optimizer=optimizer, **WHOLE[method])
             assert_sane(model, X, far_rows(2))
 
 
@@ -395,7 +405,9 @@ def check_that_a_weight_is_a_number_of_copies(classes, method, kernel, optimizer
         }
         weighted = GaussianProcessClassifier(**settings).fit(X, y, sample_weight=weights)
         repeated = GaussianProcessClassifier(**settings).fit(X[copies], y[copies])
-        assert_equivalent(weighted, repeated, X_new, 1e-8)
+        # learnt jointly, theta ends where the gradient of three coupled classes can be told from 0
+        joint = multi_class == "joint" and classes > 2 and optimizer is not None
+        assert_equivalent(weighted, repeated, X_new, 1e-5 if joint else 1e-8)
         if optimizer is None:
             # elsewhere too, and with the gradient
             for offset in (-1.0, 0.3, 2.0):
@@ -503,7 +515,8 @@ def test_results_do_not_depend_on_the_batch(kernel, method):
     some = rng.integers(0, len(X_new), size=20)
     for classes in (2, 3):
         y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=90), [-0.4, 0.4][: classes - 1])
-        for multi_class in splits_for(y):
+        splits = splits_for(y)
+        for multi_class in splits if method in JOINT else splits[-2:]:
             model = fit(
                 X,
                 y,
@@ -812,7 +825,7 @@ def test_gradients_are_those_of_the_evidence(kernel, method):
 @pytest.mark.parametrize("kernel", ["ard", "dot product", "a sum of products"])
 @pytest.mark.parametrize("method", OTHERS)
 def test_gradients_of_every_method(kernel, method):
-    check_gradients(kernel, METHODS[method], SPLITS[:1])
+    check_gradients(kernel, METHODS[method], ("one_vs_rest",))
 
 
 def check_gradients(kernel, method, splits):
@@ -872,7 +885,7 @@ EVIDENCE_OF_UNCORRELATED_ROWS = {
 def test_evidence_of_uncorrelated_rows(method, variance):
     X, y = TABLES["two classes"]
     kernel = ConstantKernel(variance, (1e-12, 1e20)) * RBF(1e-6)
-    model = GaussianProcessClassifier(kernel, optimizer=None, **METHODS[method]).fit(X, y)
+    model = GaussianProcessClassifier(kernel, optimizer=None, **WHOLE[method]).fit(X, y)
     expected = EVIDENCE_OF_UNCORRELATED_ROWS[method](variance, 24)
     np.testing.assert_allclose(model.log_marginal_likelihood_value_, expected, rtol=1e-8)
 
@@ -912,7 +925,7 @@ def test_a_huge_signal_variance_is_right_or_said_not_to_be(method):
     X, y = TABLES["two classes"]
     for variance in HUGE:
         kernel = ConstantKernel(variance, (1e-5, 1e40)) * RBF(1e-3)
-        model = fit(X, y, kernel=kernel, optimizer=None, **METHODS[method])
+        model = fit(X, y, kernel=kernel, optimizer=None, **WHOLE[method])
         if model.converged_:
             expected = EVIDENCE_OF_UNCORRELATED_ROWS[method](variance, 24)
             np.testing.assert_allclose(model.log_marginal_likelihood_value_, expected, rtol=1e-6)
@@ -960,7 +973,9 @@ def test_a_huge_variance_of_one_latent_is_right_or_said_not_to_be(inference):
 def test_restarts_under_huge_variances_find_no_evidence_that_is_not_there():
     X, y = TABLES["three classes"]
     kernel = DotProduct(1.0, (1e-150, 1e150))
-    model = fit(X, y, kernel=kernel, n_restarts_optimizer=3, random_state=0)
+    model = fit(
+        X, y, kernel=kernel, n_restarts_optimizer=3, random_state=0, multi_class="one_vs_rest"
+    )
     # the bias has its maxima well below 1; a deviation of 1e14 costs 15 nats more
     assert model.kernel_.theta.max() < np.log(10.0)
 
@@ -1014,10 +1029,11 @@ def problems(draw, kernels, methods=QUICK):
         weights[:classes] = np.maximum(weights[:classes], 1.0)
     variance = 10.0 ** draw(st.floats(-10, 8))
     length = 10.0 ** draw(st.floats(-6, 6))
+    method = draw(st.sampled_from(methods))
     settings = {
         "kernel": draw(st.sampled_from(kernels))(d, variance, length),
-        **METHODS[draw(st.sampled_from(methods))],
-        "multi_class": draw(st.sampled_from(SPLITS)),
+        **METHODS[method],
+        "multi_class": draw(st.sampled_from(SPLITS if method in JOINT else SPLITS[1:])),
         "optimizer": draw(st.sampled_from([None, None, "fmin_l_bfgs_b"])),
     }
     far = 10.0 ** draw(st.integers(-300, 300)) * rng.normal(size=(3, d))

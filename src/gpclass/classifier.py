@@ -45,7 +45,7 @@ from gpclass.parts import (
     takes_vectors,
 )
 from gpclass.progress import EvidenceProgress
-from gpclass.report import OptimizerReport, ReportedRun, parameter_names
+from gpclass.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.weights import row_weights
 
 Array = NDArray[np.float64]
@@ -258,10 +258,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.converged_ = all(m.outcome.converged for m in self.models_)
         self.n_iter_ = max(1, *(m.n_iter for m in self.models_)) if self.models_ else 1
         self.optimizer_report_ = OptimizerReport(
-            parameter_names(problems[0].kernel, problems[0].likelihood),
+            names_of_theta(problems, listed=len(kernels) > 1),
             tuple(
-                ReportedRun(name, run)
-                for name, result in zip(names, learned, strict=True)
+                ReportedRun(name, run, names_of_theta([problem], listed=False))
+                for name, problem, result in zip(names, problems, learned, strict=True)
                 for run in result.runs
             ),
         )
@@ -450,7 +450,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Raises
         ------
         ValueError
-            For one against one, which has a latent function a pair of classes, and for samples.
+            For one against one, which has a latent function a pair of classes.
         """
         X = self._validate_new(X)
         joint = self._joint_model

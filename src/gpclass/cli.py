@@ -73,7 +73,10 @@ def _app() -> "Typer":
         str | None, typer.Option(help="How the posterior is approximated, such as laplace.")
     ]
     MultiClass = Annotated[
-        str | None, typer.Option(help="How more than two classes are treated, as one_vs_rest.")
+        str | None,
+        typer.Option(
+            help="What more than two classes are: joint, differences, one_vs_rest or one_vs_one."
+        ),
     ]
     Restarts = Annotated[
         int | None, typer.Option(min=0, help="Further starts of the learning of the kernel.")

@@ -44,17 +44,8 @@ def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) 
         theta = np.asarray(theta, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"theta must be numbers, got {theta!r}") from error
-    k, first = len(models), models[0].problem
-    p, p_kernel = len(first.theta), first.n_kernel
-    if theta.shape not in ((p,), (k * p,), (p_kernel,), (k * p_kernel,)):
-        raise ValueError(
-            f"theta must have length {p}"
-            + (f" (or {k * p}, {p} for each of the {k} binary problems)" if k > 1 else "")
-            + (f", or {p_kernel} for the kernel's alone" if p > p_kernel else "")
-            + f", got shape {theta.shape}"
-        )
-    shared = theta.shape in ((p,), (p_kernel,))
-    given = np.tile(theta, (k, 1)) if shared else theta.reshape(k, -1)
+    k = len(models)
+    given, shared = _split(theta, models)
     thetas = [
         np.concatenate([t, model.problem.theta[len(t) :]])
         for t, model in zip(given, models, strict=True)
@@ -70,5 +61,31 @@ def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) 
     value = np.mean([e.log_evidence for e in evaluations])
     if not eval_gradient:
         return EvidenceAt(value, None, there)
-    gradients = np.array([e.gradient for e in evaluations])[:, : given.shape[1]] / k
-    return EvidenceAt(value, gradients.sum(axis=0) if shared else gradients.ravel(), there)
+    gradients = [e.gradient[: len(part)] / k for e, part in zip(evaluations, given, strict=True)]
+    gradient = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
+    return EvidenceAt(value, gradient, there)
+
+
+def _split(theta: Array, models: Sequence[Model]) -> tuple[list[Array], bool]:
+    """Theta of each model, and whether all have the one that was given."""
+    k = len(models)
+    sizes = [len(model.problem.theta) for model in models]
+    of_kernel = [model.problem.n_kernel for model in models]
+    p, p_kernel = sizes[0], of_kernel[0]
+    alike = len(set(sizes)) == len(set(of_kernel)) == 1
+    if alike and theta.shape in ((p,), (p_kernel,)):
+        return [theta] * k, True
+    for parts in (sizes, of_kernel):
+        if theta.shape == (sum(parts),):
+            return np.split(theta, np.cumsum(parts)[:-1]), False
+    if alike:
+        lengths = f"{p}" + (f" (or {k * p}, {p} for each of the {k} binary problems)" * (k > 1))
+        alone = f"{p_kernel} for the kernel's alone"
+    else:
+        lengths = f"{sum(sizes)}, {sizes} for the {k} binary problems"
+        alone = f"{sum(of_kernel)} for the kernels' alone"
+    raise ValueError(
+        f"theta must have length {lengths}"
+        + (f", or {alone}" if sum(sizes) > sum(of_kernel) else "")
+        + f", got shape {theta.shape}"
+    )

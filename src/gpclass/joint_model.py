@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from gpclass.model import CHUNK, UNKNOWN_VARIANCE, Model, check_sample_size, dra
 from gpclass.multiclass.schemes import LatentPosterior
 
 Array = NDArray[np.float64]
+
+# Latent values and deviations that probabilities are taken of.
+LARGEST: Final = 1e12
 
 
 @final
@@ -73,7 +76,13 @@ class JointModel(Model):
     def probabilities(self, X: Any) -> Array:
         """Class probabilities at new inputs, shape (m, C)."""
         problem = self.problem
-        P: Array = problem.scheme.probabilities(*self.latent(X), problem.likelihood)
+        mean, covariance = self.latent(X)
+        # beyond LARGEST the noise of a label is nothing, and squares would overflow
+        spread = np.abs(covariance).max(axis=(1, 2), initial=0.0)
+        size = np.maximum(np.sqrt(spread), np.abs(mean).max(axis=1))
+        scale = np.minimum(1.0, LARGEST / np.maximum(size, 1.0))
+        mean, covariance = mean * scale[:, None], covariance * (scale * scale)[:, None, None]
+        P: Array = problem.scheme.probabilities(mean, covariance, problem.likelihood)
         return P
 
     def _covariances(self, X: Any) -> tuple[Any, Array]:

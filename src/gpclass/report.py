@@ -1,22 +1,24 @@
 """What learning did, run by run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, ConstantKernel, Kernel
 
-from gpclass.learning import LearningRun
+from gpclass.learning import LearningRun, Problem
 from gpclass.likelihoods import Likelihood
 
 
 @final
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run of the optimiser and the binary problem that it belongs to."""
+    """A run of the optimiser, the problem that it belongs to, and the names of its theta."""
 
     problem: str
     run: LearningRun
+    parameter_names: tuple[str, ...]
 
 
 @final
@@ -45,7 +47,7 @@ class OptimizerReport:
         """One dict a run, for a table: hyperparameters on their own scale, not logarithms."""
         rows = []
         for reported in self.runs:
-            run = reported.run
+            run, names = reported.run, reported.parameter_names
             rows.append(
                 {
                     "problem": reported.problem,
@@ -53,9 +55,9 @@ class OptimizerReport:
                     "n_evaluations": run.n_evaluations,
                     "n_rejected": run.n_rejected,
                     "message": run.message,
-                    "start": dict(zip(self.parameter_names, np.exp(run.start), strict=True)),
-                    "end": dict(zip(self.parameter_names, np.exp(run.end), strict=True)),
-                    "at_bounds": [self.parameter_names[i] for i in run.at_bounds],
+                    "start": dict(zip(names, np.exp(run.start), strict=True)),
+                    "end": dict(zip(names, np.exp(run.end), strict=True)),
+                    "at_bounds": [names[i] for i in run.at_bounds],
                 }
             )
         return rows
@@ -81,3 +83,13 @@ def parameter_names(kernel: Kernel, likelihood: Likelihood | None = None) -> tup
     if likelihood is not None:
         names.extend(f"likelihood__{name}" for name in likelihood.hyperparameter_names)
     return tuple(names)
+
+
+def names_of_theta(problems: Sequence[Problem], *, listed: bool) -> tuple[str, ...]:
+    """Names of theta: of the first problem, or of all where each has a kernel of its own."""
+    first = problems[0]
+    if listed and len(problems) > 1:
+        return parameter_names(
+            CompoundKernel([problem.kernel for problem in problems]), first.likelihood
+        )
+    return parameter_names(first.kernel, first.likelihood)

@@ -477,3 +477,91 @@ def test_values_of_other_programs(entry):
     test = entry["test_first5"]
     close(mean, np.array(test["latent_mean"]), 1e-5)
     close(cov, np.array(test["latent_cov"]), 1e-5)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
+def test_the_coarse_model_with_all_features_is_exact(shared):
+    # few rows have no more directions than the features that there is room for
+    _, codes, Ks = problem(6, 5, shared)
+    prior = NestedPrior(as_prior(Ks, shared), codes, np.array([1.0, 3, 1, 1, 2, 1]))
+    rng = np.random.default_rng(9)
+    tau, other = rng.uniform(0.1, 1.0, (2, prior.n))
+    model = prior.coarse(tau)
+    for precisions in (tau, other):
+        want = prior.factor(precisions).marginal_variances()
+        np.testing.assert_allclose(model.variances(precisions), want, rtol=1e-5)
+
+
+def smooth(n, n_classes, shared):
+    """Rows that are many for what their latents can do, and the same a little elsewhere."""
+    X, codes, Ks = problem(n, n_classes, shared, signal=3.0, length=1.5)
+    scales = np.ones(n_classes) if shared else np.linspace(0.7, 1.6, n_classes)
+    return codes, Ks, [rbf(X, 3.06 * s, 1.48 / s) for s in scales]
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
+def test_the_coarse_model_answers_how_variances_move(shared):
+    codes, Ks, _ = smooth(80, 5, shared)
+    prior = NestedPrior(as_prior(Ks, shared), codes)
+    tau = nested_ep(prior.class_prior, codes).sites.tau
+    model = prior.coarse(tau)
+    moved = tau * np.random.default_rng(10).uniform(0.9, 1.1, prior.n)
+    exact = prior.factor(moved).marginal_variances() - prior.factor(tau).marginal_variances()
+    close(model.variances(moved) - model.variances(tau), exact, 0.02)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
+def test_the_coarse_model_spares_factorisations(shared, monkeypatch):
+    codes, Ks, nearby = smooth(80, 5, shared)
+    start = nested_ep(as_prior(nearby, shared), codes)
+    q = nested_ep(as_prior(Ks, shared), codes, init=start)
+    with monkeypatch.context() as patched:
+        patched.setattr(NestedPrior, "coarse", lambda self, tau: Misleading(failing=True))
+        plain = nested_ep(as_prior(Ks, shared), codes, init=start)
+    assert q.converged
+    assert plain.converged
+    assert q.n_factorisations <= 4 < 6 <= plain.n_factorisations
+    np.testing.assert_allclose(q.log_evidence, plain.log_evidence, rtol=1e-11)
+
+
+class Misleading:
+    """Answers that have nothing to do with the variances."""
+
+    def __init__(self, failing):
+        self.failing, self.random = failing, np.random.default_rng(11)
+
+    def variances(self, tau):
+        if self.failing:
+            raise NotPositiveDefiniteError("rounding drowns the model")
+        return self.random.uniform(0.1, 10.0, len(tau))
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_coarse_model_that_misleads_is_left(failing, monkeypatch):
+    codes, Ks, _ = smooth(30, 4, True)
+    want = nested_ep(as_prior(Ks, True), codes)
+    monkeypatch.setattr(NestedPrior, "coarse", lambda self, tau: Misleading(failing))
+    got = nested_ep(as_prior(Ks, True), codes)
+    assert got.converged
+    np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-11)
+
+
+def test_variances_spare_the_pullback_a_solve():
+    # and what they leave for it is right whoever asks for what in between
+    _, codes, Ks = problem(7, 4)
+    prior = NestedPrior(as_prior(Ks, True), codes, np.array([1.0, 2, 1, 1, 3, 1, 1]))
+    rng = np.random.default_rng(12)
+    tau, a = rng.uniform(0.1, 1.0, prior.n), rng.standard_normal(prior.n)
+    want = prior.factor(tau).pullback(a)
+    after = prior.factor(tau.copy())
+    variances = after.marginal_variances()
+    assert after.coupled.take_spent() is not None
+    again = prior.factor(tau.copy())
+    again.marginal_variances()
+    close(again.pullback(a), want, 1e-12, "after the variances")
+    close(again.pullback(a), want, 1e-12, "twice")
+    between = prior.factor(tau.copy())
+    between.marginal_variances()
+    between.coupled.covariances()
+    close(between.pullback(a), want, 1e-12, "after the covariances")
+    close(between.marginal_variances(), variances, 1e-12)

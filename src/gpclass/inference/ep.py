@@ -27,11 +27,13 @@ from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.natural_steps import NaturalSteps
 from gpclass.inference.newton import ConcaveTerms, State, Terms
 from gpclass.inference.rule import (
+    DROWNED,
     LARGEST,
     End,
     Sweep,
     checked,
     mismatch,
+    rounding_of,
     rounding_of_sites,
 )
 from gpclass.inference.sequential import SequentialSweeps
@@ -41,6 +43,8 @@ from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
+# Sweeps where rounding alone decides.
+FEW: Final = 5
 SCHEDULES: Final = ("parallel", "sequential")
 
 
@@ -235,19 +239,22 @@ class EP:
 
     def _solve(self, rule: EPRule, sites: Sites) -> End:
         likelihood = rule.copies.likelihood
-        sequential = SequentialSweeps(rule, self.tol, self.max_iter)
+        # no iteration leads to a solution where rounding rules; see `checked`
+        drowned = rounding_of(rule.prior) > DROWNED
+        max_iter = min(self.max_iter, FEW) if drowned else self.max_iter
+        sequential = SequentialSweeps(rule, self.tol, max_iter)
         # its steps are many and small where it is needed
-        ways: list[_Way] = [DoubleLoop(rule, self.tol, 5 * self.max_iter)]
+        ways: list[_Way] = [DoubleLoop(rule, self.tol, 5 * max_iter)]
         if self.schedule == "sequential":
             ways.insert(0, sequential)
         elif likelihood.log_concave and likelihood.smooth:
-            ways.insert(0, VarianceIteration(rule, self.tol, self.max_iter))
+            ways.insert(0, VarianceIteration(rule, self.tol, max_iter))
             sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
         else:
-            parallel = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
+            parallel = NaturalSteps(rule, self.tol, max_iter, Outcome.CONVERGED)
             ways = [parallel, sequential, *ways]
         end = ways[0].run(sites)
-        if rounding_of_sites(rule.prior, sites) > LARGEST:
+        if drowned or rounding_of_sites(rule.prior, sites) > LARGEST:
             return end  # no other way leads on where rounding rules
         for way in ways[1:]:
             if end.outcome.converged:

@@ -96,6 +96,10 @@ class Problem(ABC):
     def pull(self, G: Any, prior: Any) -> Array:
         """Gradient by the kernel's theta from the cotangent ``G`` of the prior's covariance."""
 
+    def while_learning(self) -> Self:
+        """The problem as an optimiser sees it: no finer than its steps can tell."""
+        return self
+
     @abstractmethod
     def site_prior(self) -> Any:
         """Prior of the latents that the sites belong to, which EM holds."""

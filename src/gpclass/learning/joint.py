@@ -1,6 +1,6 @@
 """A joint model of many classes whose evidence depends on hyperparameters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -77,6 +77,10 @@ class JointProblem(Problem):
         return self.scheme.infer(
             prior, self.codes, self.inference, self.likelihood, self.weights, init
         )
+
+    def while_learning(self) -> "JointProblem":
+        """With what tolerance the scheme takes for enough; the end of a fit is not in it."""
+        return replace(self, inference=self.scheme.while_learning(self.inference))
 
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""

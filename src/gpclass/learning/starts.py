@@ -51,7 +51,7 @@ def from_every_start(
     here = runs_here(len(starts), n_jobs)
     results: list[RunResult] = side_by_side(
         run,
-        [(problem, start, init, progress if here else None) for start in starts],
+        [(problem.while_learning(), start, init, progress if here else None) for start in starts],
         n_jobs=n_jobs,
         single_thread=len(starts) > 1 or problem.n_rows < SMALL,
     )
@@ -62,6 +62,7 @@ def from_every_start(
     if best.sites is None:
         # Where not even the start can be evaluated this raises in the kernel's own words. Else
         # rounding rules everywhere, and the outcome there says so.
+        problem.evaluate(starts[0])
         return settle(problem, starts[0], None, tuple(result.run for result in results))
     return settle(problem, best.run.end, best.sites, tuple(result.run for result in results))
 

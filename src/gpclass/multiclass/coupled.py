@@ -133,6 +133,7 @@ class CoupledFactor:
     @cached_property
     def _E(self) -> Array:
         """Whole matrices E_c, shape (C, n, n), kept until their memory is taken."""
+        self.__dict__.pop("_spent", None)
         E = self.L.copy()
         unused = np.zeros_like(self.P)
         for s, E_c in zip(self._scales, E, strict=True):
@@ -149,8 +150,21 @@ class CoupledFactor:
 
     def release(self) -> None:
         """Give up the memory of what can be computed again."""
-        for name in ("_E", "_X", "_half_coupling"):
+        for name in ("_E", "_X", "_spent", "_half_coupling"):
             self.__dict__.pop(name, None)
+
+    def spend_E(self, Z: Array) -> None:
+        """Keep Z of shape (C, n, n), which was written over E, in its place until it is taken.
+
+        For whoever can tell V from it (see `pullback`).
+        """
+        self.release()
+        self.__dict__["_spent"] = Z
+
+    def take_spent(self) -> Array | None:
+        """What `spend_E` kept, if it is still there; the caller may overwrite it."""
+        spent: Array | None = self.__dict__.pop("_spent", None)
+        return spent
 
     def precision_product(self, V: Array) -> Array:
         """``F V = W (I + K W)^-1 V``, shape (n, C)."""
@@ -285,23 +299,28 @@ class CoupledFactor:
         """
         E = self._take_E()
         if self.shared:
-            flat = E.reshape(-1, E.shape[2])
-            linalg.solve_lower_rows_in_place(self.L_P, flat)
-            half = self.P * -0.5
-        else:
-            half = E
+            linalg.solve_lower_rows_in_place(self.L_P, E.reshape(-1, E.shape[2]))
+            return self._half_shared(E)
         diagonals = np.empty_like(self.d)
         for c in range(self.n_classes):
-            V_rows = E[c]
-            if not self.shared:
-                V_rows = linalg.solve_lower_rows_in_place(self.L_P, E[c].copy())
-                half[c] *= -0.5
-            diagonals[:, c] = self.precision_diagonal[:, c]
-            diagonals[:, c] -= np.einsum("ij,ij->i", V_rows, V_rows)
-            linalg.add_row_crossings(half if self.shared else half[c], V_rows, 0.5)
-        return half, diagonals
+            V_rows = linalg.solve_lower_rows_in_place(self.L_P, E[c].copy())
+            E[c] *= -0.5
+            diagonals[:, c] = np.einsum("ij,ij->i", V_rows, V_rows)
+            linalg.add_row_crossings(E[c], V_rows, 0.5)
+        return E, self.precision_diagonal - diagonals
 
-    def pullback(self, a: Array, mean_adjoint: Array | None = None) -> Array:
+    def _half_shared(self, V: Array) -> tuple[Array, Array]:
+        """`_half_coupling` of classes that share K, from the rows ``V_c^T``."""
+        half = self.P * -0.5
+        diagonals = np.empty_like(self.d)
+        for c, V_rows in enumerate(V):
+            diagonals[:, c] = np.einsum("ij,ij->i", V_rows, V_rows)
+            linalg.add_row_crossings(half, V_rows, 0.5)
+        return half, self.precision_diagonal - diagonals
+
+    def pullback(
+        self, a: Array, mean_adjoint: Array | None = None, V: Array | None = None
+    ) -> Array:
         """Cotangent by the covariances of an evidence with these adjoints.
 
         ``(a_c a_c^T - F_cc) / 2 + sym((P g)_c a_c^T)`` with ``P = (I + W K)^-1`` and g the
@@ -313,6 +332,8 @@ class CoupledFactor:
             Mean weights.
         mean_adjoint : ndarray of shape (n, C), default=None
             g; None: zero.
+        V : ndarray of shape (C, n, n), default=None
+            Rows ``(L_P^-1 E_c)^T`` of classes that share K, where they are known; None: found.
 
         Returns
         -------
@@ -322,8 +343,8 @@ class CoupledFactor:
         u = 0.5 * a
         if mean_adjoint is not None:
             u += self.shrink(mean_adjoint)
-        G = self._half_coupling[0]
-        self.__dict__.pop("_half_coupling")
+        G = self._half_coupling[0] if V is None else self._half_shared(V)[0]
+        self.__dict__.pop("_half_coupling", None)
         U, A = np.ascontiguousarray(u.T), np.ascontiguousarray(a.T)
         if self.shared:
             linalg.add_symmetric_products(G, U, A, 0.5)

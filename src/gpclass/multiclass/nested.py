@@ -14,6 +14,7 @@ from gpclass.inference.approximation import Outcome
 from gpclass.inference.ep import EPApproximation
 from gpclass.likelihoods import Probit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
+from gpclass.multiclass.coarse import CoarseClasses
 from gpclass.multiclass.coupled import TINY_PRECISION, CoupledFactor
 from gpclass.priors import DensePrior, Prior, SiteFactor
 from gpclass.priors.dense import DenseFactor
@@ -150,6 +151,10 @@ class NestedPrior(Prior):
         _ = factor.coupled  # what cannot be factorised is refused here
         return factor
 
+    def coarse(self, tau: Array) -> "NestedCoarse":
+        """Cheap model of the marginal variances beside precisions near ``tau``, shape (N,)."""
+        return NestedCoarse(self, CoarseClasses.of(self.class_prior, self.precisions(tau)))
+
     @cached_property
     def last(self) -> "_Last":
         """The classes' factor that was made last."""
@@ -218,6 +223,28 @@ class NestedPrior(Prior):
         np.put_along_axis(F, self.codes[:, None], own[:, None], axis=1)
         np.put_along_axis(F, self.others, other, axis=1)
         return F
+
+
+@final
+@dataclass(frozen=True)
+class NestedCoarse:
+    """How the marginal variances under a `NestedPrior` move, nearly.
+
+    Parameters
+    ----------
+    prior : NestedPrior
+    classes : CoarseClasses
+    """
+
+    prior: NestedPrior
+    classes: CoarseClasses
+
+    def variances(self, tau: Array) -> Array:
+        """Variances for one copy of each row beside site precisions of shape (N,)."""
+        prior, d = self.prior, self.prior.precisions(tau)
+        deviations = np.take_along_axis(self.classes.deviations(d), prior.others, axis=1)
+        noise = prior.multiplicity / d.sum(axis=1)
+        return np.asarray((deviations + noise[:, None]).ravel())
 
 
 @dataclass
@@ -363,7 +390,10 @@ class NestedFactor(SiteFactor):
         """
         if mean_adjoint is not None or variance_adjoint is not None:
             raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
-        return self.coupled.pullback(self.prior.gather(a))
+        coupled = self.coupled
+        Z = coupled.take_spent()
+        V = None if Z is None else _precision_roots(coupled, self.prior.codes, Z)
+        return coupled.pullback(self.prior.gather(a), V=V)
 
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m), which is overwritten."""
@@ -381,6 +411,9 @@ def _deviations(coupled: CoupledFactor, others: Codes) -> Array:
     they are sums of squares: ``sum_c (d_c / t - delta_cj)^2 (K_c - K_c E_c K_c)_ii +
     |sum_c (d_c / t) x_c - x_j|^2``. Off the diagonal ``E_c K_c`` has the entries of -E_c over
     those of d, so that the mean over the classes is -P over t.
+
+    What the sums of squares are of is written over E where `_precision_roots` can use it: for
+    classes that share K, and without precisions that are tiny.
     """
     d, E, V = coupled.d, coupled._E, coupled.class_variances
     n = len(d)
@@ -393,6 +426,7 @@ def _deviations(coupled: CoupledFactor, others: Codes) -> Array:
     centre = (share * d * V).sum(axis=1)
     tiny = d_other <= TINY_PRECISION
     inverse = -1.0 / np.where(tiny, 1.0, d_other)
+    spend = coupled.shared and not tiny.any()
     height = max(1, ROWS // others.shape[1])
     for start in range(0, n, height):
         part = np.arange(start, min(start + height, n))
@@ -411,7 +445,34 @@ def _deviations(coupled: CoupledFactor, others: Codes) -> Array:
         np.subtract(mean[:, None], Z, out=Z)
         flat = linalg.solve_lower_rows_in_place(coupled.L_P, Z.reshape(-1, n))
         found[part] += np.einsum("ij,ij->i", flat, flat).reshape(len(part), -1)
+        if spend:
+            E[others[part], part[:, None]] = flat.reshape(Z.shape)
+    if spend:
+        coupled.spend_E(E)
     return found
+
+
+def _precision_roots(coupled: CoupledFactor, codes: Codes, Z: Array) -> Array:
+    """Rows ``V_c^T``, ``V_c = L_P^-1 E_c``, from what `_deviations` left in the memory of E.
+
+    Its ``Z_c = L_P^-1 (mean - E_c K_c)`` and ``mean = I - P / t`` make ``V_c = Z_c D_c + L_P^T
+    D_c / t``, and at a row's own class V is what the other classes leave of ``sum_c V_c = L_P^T``.
+    """
+    d = coupled.d
+    share = d / d.sum(axis=1)[:, None]
+    for start in range(0, len(d), linalg.BLOCK):
+        stop = min(start + linalg.BLOCK, len(d))
+        part, local = slice(start, stop), np.arange(stop - start)
+        own = codes[part]
+        root = np.tril(coupled.L_P[part], start)
+        block = Z[:, part]
+        block[own, local] = 0.0
+        block *= d[part].T[:, :, None]
+        rest = block.sum(axis=0)
+        for rows, weight in zip(block, share[part].T, strict=True):
+            rows += weight[:, None] * root
+        block[own, local] -= rest
+    return Z
 
 
 def _rows_of(P: Array, start: int, stop: int) -> Array:
