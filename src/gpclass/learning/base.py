@@ -128,12 +128,16 @@ class Problem(ABC):
     @property
     def n_kernel(self) -> int:
         """Number of free kernel hyperparameters, which come first in theta."""
-        return len(self.kernel.theta)
+        with np.errstate(divide="ignore"):
+            return int(self.kernel.n_dims)
 
     @property
     def theta(self) -> Array:
         """Logarithms of the free hyperparameters, shape (p,)."""
-        return np.concatenate([self.kernel.theta, self.likelihood.theta])
+        # a hyperparameter of zero is minus infinity here, and legal: DotProduct(0)
+        with np.errstate(divide="ignore"):
+            kernel = np.asarray(self.kernel.theta, dtype=np.float64)
+        return np.concatenate([kernel, self.likelihood.theta])
 
     @property
     def bounds(self) -> Array:

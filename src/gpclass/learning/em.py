@@ -93,7 +93,7 @@ class ExpectationMaximisation(Learner):
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from gpclass.inference import EP
-    >>> from gpclass.learning import Problem, MaximiseEvidence
+    >>> from gpclass.learning import BinaryProblem, MaximiseEvidence
     >>> from gpclass.likelihoods import Probit
     >>> X = np.linspace(0, 4, 20)[:, None]
     >>> y = np.where(np.sin(2 * X[:, 0]) > 0.2, 1.0, -1.0)
