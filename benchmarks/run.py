@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from benchmarks import (
     evaluations,
@@ -131,7 +131,8 @@ def main(arguments: list[str] | None = None) -> None:
         f"{machine['numpy']}, scipy {machine['scipy']}, scikit-learn {machine['scikit-learn']}\n"
     )
     begun = time.perf_counter()
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
+    path = RESULTS / f"{options.name or datetime.now(UTC).strftime('%Y%m%d-%H%M')}.json"
     for name in names:
         start = time.perf_counter()
         chosen = {"rows": plan[name]} if plan[name] else {}
@@ -139,6 +140,16 @@ def main(arguments: list[str] | None = None) -> None:
         show(figures, judged=not options.dry)
         print(f"  {name} took {time.perf_counter() - start:.1f} s\n", flush=True)
         results[name] = figures.to_dict()
+        if not options.dry:
+            # a run that is cut off leaves what it has
+            RESULTS.mkdir(exist_ok=True)
+            record = {
+                "machine": machine,
+                "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+                "repeat": repeat,
+                "benchmarks": results,
+            }
+            path.write_text(json.dumps(record, indent=1) + "\n")
     limits = [limit for result in results.values() for limit in result["limits"]]
     spent = time.perf_counter() - begun
     if options.dry:
@@ -146,15 +157,6 @@ def main(arguments: list[str] | None = None) -> None:
         return
     kept = sum(limit["kept"] for limit in limits)
     print(f"{kept} of {len(limits)} limits kept, in {spent:.0f} s")
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{options.name or datetime.now(UTC).strftime('%Y%m%d-%H%M')}.json"
-    record = {
-        "machine": machine,
-        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
-        "repeat": repeat,
-        "benchmarks": results,
-    }
-    path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"written: {path.relative_to(RESULTS.parents[1])}")
 
 
