@@ -52,7 +52,7 @@ def divide(
     """
     n_classes = len(classes)
     joint = n_classes > 2 and parts.multi_class in JOINT
-    if len(kernels) > 1 or n_classes == 2:
+    if len(kernels) > 1:
         _check_kernels(kernels, n_classes, parts.multi_class)
     if joint:
         scheme = joint_scheme(parts.multi_class, parts.inference)
@@ -84,8 +84,6 @@ def divide(
 
 
 def _check_kernels(kernels: list[Kernel], n_classes: int, multi_class: str) -> None:
-    if n_classes == 2 and len(kernels) == 1:
-        return
     if n_classes == 2:
         raise ValueError(
             f"kernel is a list of {len(kernels)}, but two classes have one latent function: give "

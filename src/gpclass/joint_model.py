@@ -66,8 +66,8 @@ class JointModel(Model):
         """Draw the classes' latent functions at new inputs together, shape (m, C, n_samples)."""
         m, n_classes = len(X), self.problem.n_classes
         check_sample_size(m * n_classes)
-        X = self.new_rows(X)
         crosses, _ = self._covariances(X)
+        X = self.new_rows(X)
         K_new = [evaluate(kernel, X) for kernel in self.problem.kernels]
         mean, covariance = self.posterior.joint(crosses, K_new if len(K_new) > 1 else K_new[0])
         found = draw(mean.ravel(), covariance.reshape(m * n_classes, -1), n_samples, rng)

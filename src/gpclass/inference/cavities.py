@@ -22,6 +22,11 @@ NEAR: Final = 1e-11
 ROUNDING: Final = 1e-13
 
 
+def copies_of(weights: Array) -> Array:
+    """Number of copies, one at least, that share a row's weight in equal powers."""
+    return np.maximum(np.ceil(weights), 1.0)
+
+
 @final
 @dataclass(frozen=True)
 class Copies:
@@ -49,7 +54,7 @@ class Copies:
     @property
     def count(self) -> Array:
         """Copies of each row; at least one, of a power of zero, where the weight is zero."""
-        return np.maximum(np.ceil(self.weights), 1.0)
+        return copies_of(self.weights)
 
     @property
     def power(self) -> Array:

@@ -373,10 +373,7 @@ def _inner(A: Array, B: Array) -> float:
 
 def _covariance(prior: Any) -> Array:
     """K of shape (n, n), or (C, n, n) where each class has its own."""
-    if isinstance(prior, ClassPrior) and not prior.shared:
-        return np.stack(prior.covariances)
-    K: Array = prior.covariances[0] if isinstance(prior, ClassPrior) else prior.K
-    return K
+    return np.asarray(prior.held if isinstance(prior, ClassPrior) else prior.K)
 
 
 def _partition(posterior: Any) -> float:

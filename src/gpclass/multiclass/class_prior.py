@@ -92,6 +92,11 @@ class ClassPrior:
         return tuple(p.K for p in self.priors)
 
     @property
+    def held(self) -> Array | tuple[Array, ...]:
+        """The one covariance that all classes share, else that of each."""
+        return self.covariances[0] if self.shared else self.covariances
+
+    @property
     def n(self) -> int:
         """Number of rows."""
         return self.priors[0].n

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass import linalg
-from gpclass.inference import Approximation, InferenceMethod, Outcome, SitePosterior
+from gpclass.inference import Approximation, InferenceMethod, SitePosterior
 from gpclass.likelihoods import Likelihood
+from gpclass.multiclass.of_binary import OfBinary
 from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
 from gpclass.sites import Sites
@@ -451,7 +452,7 @@ class DifferencePosterior:
 
 @final
 @dataclass(frozen=True)
-class DifferenceApproximation:
+class DifferenceApproximation(OfBinary):
     """What a binary method made of the differences; all but the latter is read from it.
 
     Parameters
@@ -461,47 +462,19 @@ class DifferenceApproximation:
     differences : Differences
     shared : bool
         Whether all classes have one K.
+
+    Notes
+    -----
+    ``log_evidence`` approximates ``log E[prod_i prod_{j != y_i} t(g_ij)]`` under the prior. For
+    more than two classes the product of a row's terms, summed over the classes that the row might
+    have, is not one. So this compares hyperparameters of the kernel, but not this model with
+    others. (Noisy thresholds have the sum ``((1 - eps)^C - eps^C) / (1 - 2 eps)`` for all f,
+    others one that depends on f.)
     """
 
     binary: Approximation
     differences: Differences
     shared: bool
-
-    @property
-    def log_evidence(self) -> float:
-        """Approximation of ``log E[prod_i prod_{j != y_i} t(g_ij)]`` under the prior, in nats.
-
-        For more than two classes the product of a row's terms, summed over the classes that the
-        row might have, is not one. So this compares hyperparameters of the kernel, but not this
-        model with others. (Noisy thresholds have the sum ``((1 - eps)^C - eps^C) / (1 - 2 eps)``
-        for all f, others one that depends on f.)
-        """
-        return self.binary.log_evidence
-
-    @property
-    def outcome(self) -> Outcome:
-        """How the iteration ended."""
-        return self.binary.outcome
-
-    @property
-    def converged(self) -> bool:
-        """Whether the iteration reached its end."""
-        return self.binary.converged
-
-    @property
-    def n_iter(self) -> int:
-        """Iterations that were taken."""
-        return self.binary.n_iter
-
-    @property
-    def n_factorisations(self) -> int:
-        """Factorisations of N x N matrices among them."""
-        return self.binary.n_factorisations
-
-    @property
-    def sites(self) -> Sites:
-        """Sites of the N differences."""
-        return self.binary.sites
 
     @cached_property
     def posterior(self) -> DifferencePosterior:
@@ -512,10 +485,6 @@ class DifferenceApproximation:
         """``d log_evidence / dK``, shape (n, n) for one K, else (C, n, n)."""
         G = self.binary.evidence_pullback()
         return self.differences.pullback(G, shared=self.shared)
-
-    def likelihood_gradient(self) -> Array:
-        """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
-        return self.binary.likelihood_gradient()
 
 
 def latent_differences(

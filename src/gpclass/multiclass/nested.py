@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP
-from gpclass.inference.approximation import Outcome
+from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.likelihoods import Probit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
 from gpclass.multiclass.coarse import CoarseClasses
 from gpclass.multiclass.coupled import TINY_PRECISION, CoupledFactor
+from gpclass.multiclass.of_binary import OfBinary
 from gpclass.priors import DensePrior, Prior, SiteFactor
 from gpclass.priors.dense import DenseFactor
 from gpclass.sites import Sites
@@ -495,7 +496,7 @@ def _leave_one_out(A: Array) -> Array:
 
 @final
 @dataclass(frozen=True)
-class NestedApproximation:
+class NestedApproximation(OfBinary):
     """The multinomial probit's posterior by nested EP.
 
     Parameters
@@ -507,36 +508,6 @@ class NestedApproximation:
 
     prior: NestedPrior
     binary: EPApproximation
-
-    @property
-    def sites(self) -> Sites:
-        """Sites of the N probit terms: what a later call can start from."""
-        return self.binary.sites
-
-    @property
-    def log_evidence(self) -> float:
-        """EP's approximation of ``log p(y | X, theta)``, in nats."""
-        return self.binary.log_evidence
-
-    @property
-    def outcome(self) -> Outcome:
-        """How the iteration ended."""
-        return self.binary.outcome
-
-    @property
-    def converged(self) -> bool:
-        """Whether the iteration reached its end."""
-        return self.binary.converged
-
-    @property
-    def n_iter(self) -> int:
-        """Sweeps that were taken."""
-        return self.binary.n_iter
-
-    @property
-    def n_factorisations(self) -> int:
-        """Factorisations (of all classes) that were made: what the time goes into."""
-        return self.binary.n_factorisations
 
     @cached_property
     def class_sites(self) -> ClassSites:
@@ -555,10 +526,6 @@ class NestedApproximation:
     def evidence_pullback(self) -> Array:
         """``d log_evidence / dK``: (n, n) where the classes share K, else (C, n, n)."""
         return self.binary.evidence_pullback()
-
-    def likelihood_gradient(self) -> Array:
-        """Nothing: the probit has no hyperparameters of its own."""
-        return self.binary.likelihood_gradient()
 
 
 def nested_ep(
@@ -619,7 +586,7 @@ def nested_ep(
             raise ValueError(
                 f"weights must be {n} finite non-negative numbers, got shape {given.shape}"
             )
-        counts = np.maximum(np.ceil(given), 1.0)
+        counts = copies_of(given)
         powers = np.repeat(given, terms)
     prior = NestedPrior(class_prior, labels, counts)
     method = EP() if method is None else method

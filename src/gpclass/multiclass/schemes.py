@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.inference import EP, InferenceMethod, Laplace
+from gpclass.inference.cavities import copies_of
 from gpclass.likelihoods import Likelihood, Logit, Probit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior
 from gpclass.multiclass.difference_labels import difference_probabilities
@@ -41,15 +42,7 @@ class LatentPosterior(Protocol):
 
 
 class JointScheme(ABC):
-    """One model of all classes: what it runs, what predicts, and its class probabilities.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in messages.
-    """
-
-    name: ClassVar[str]
+    """One model of all classes: what it runs, what predicts, and its class probabilities."""
 
     @abstractmethod
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
@@ -105,8 +98,6 @@ class JointScheme(ABC):
 class Softmax(JointScheme):
     """The softmax by Laplace's method (RW06 section 3.5)."""
 
-    name: ClassVar[str] = "softmax"
-
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """The logit, of which the softmax is the joint model; the probit, the default, stands."""
         if not isinstance(likelihood, Logit | Probit):
@@ -154,8 +145,6 @@ class Softmax(JointScheme):
 class MultinomialProbit(JointScheme):
     """The multinomial probit by nested EP (Riihimaki, Jylanki & Vehtari, JMLR 2013)."""
 
-    name: ClassVar[str] = "multinomial probit"
-
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """The probit alone."""
         if not isinstance(likelihood, Probit):
@@ -193,7 +182,7 @@ class MultinomialProbit(JointScheme):
 
     def site_prior(self, prior: ClassPrior, codes: Codes, weights: Array | None) -> NestedPrior:
         """Prior of the differences with the rows' noise."""
-        counts = None if weights is None else np.maximum(np.ceil(weights), 1.0)
+        counts = None if weights is None else copies_of(weights)
         return NestedPrior(prior, codes, counts)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
@@ -205,8 +194,6 @@ class MultinomialProbit(JointScheme):
 @dataclass(frozen=True)
 class LatentDifferences(JointScheme):
     """A binary method on the differences of a row's own latent and the others (KG06 section 4)."""
-
-    name: ClassVar[str] = "differences"
 
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """Any that the method can use: it says itself what it cannot."""
@@ -227,9 +214,8 @@ class LatentDifferences(JointScheme):
         init: Any,
     ) -> Any:
         """The binary method's approximation of the n (C - 1) differences."""
-        K = prior.covariances[0] if prior.shared else prior.covariances
         return latent_differences(
-            K,
+            prior.held,
             codes,
             prior.n_classes,
             method,
@@ -241,8 +227,9 @@ class LatentDifferences(JointScheme):
 
     def site_prior(self, prior: ClassPrior, codes: Codes, weights: Array | None) -> DensePrior:
         """Prior of the differences."""
-        K = prior.covariances[0] if prior.shared else prior.covariances
-        return DensePrior(difference_covariance(K, codes, prior.n_classes), prior.description)
+        return DensePrior(
+            difference_covariance(prior.held, codes, prior.n_classes), prior.description
+        )
 
     def to_covariance(self, G: Array, codes: Codes, n_classes: int, shared: bool) -> Array:
         """Gather what each entry of K does to the differences."""
@@ -252,8 +239,7 @@ class LatentDifferences(JointScheme):
         self, prior: ClassPrior, codes: Codes, sites: Any, weights: Array | None
     ) -> LatentPosterior:
         """Condition the prior of the differences on their sites."""
-        K = prior.covariances[0] if prior.shared else prior.covariances
-        return DifferencePosterior.from_sites(K, codes, prior.n_classes, sites)
+        return DifferencePosterior.from_sites(prior.held, codes, prior.n_classes, sites)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """KG06 eq. 51."""
