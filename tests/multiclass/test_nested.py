@@ -203,8 +203,6 @@ def test_what_cannot_be_is_refused():
     for weights in (np.ones(2), [1, -1, 1], [1, np.nan, 1]):
         with pytest.raises(ValueError, match="weights"):
             nested_ep(ClassPrior(np.eye(3), 3), [0, 1, 2], weights=weights)
-    with pytest.raises(ValueError, match="parallel"):
-        nested_ep(ClassPrior(np.eye(3), 3), [0, 1, 2], EP("sequential"), weights=[1, 2, 1])
     many = NestedPrior(ClassPrior(np.eye(500), 12), np.zeros(500, int))
     with pytest.raises(ValueError, match="not formed"):
         many.dense()
@@ -400,6 +398,22 @@ def test_schedules_and_starts_end_at_the_same_place():
         assert other.converged
         np.testing.assert_allclose(other.log_evidence, q.log_evidence, rtol=1e-10)
     assert again.n_factorisations <= 3
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_sequential_sweeps_visit_every_copy_of_a_row(shared):
+    _, codes, Ks = problem(7, 3, signal=2.0)
+    prior = as_prior(Ks, shared)
+    weights = np.array([1.0, 3.0, 0.0, 0.5, 2.5, 1.0, 2.0])
+    q = nested_ep(prior, codes, TIGHT, weights=weights)
+    one_by_one = nested_ep(prior, codes, EP("sequential", tol=1e-10), weights=weights)
+    assert one_by_one.converged
+    assert one_by_one.n_iter > 2
+    np.testing.assert_allclose(one_by_one.log_evidence, q.log_evidence, rtol=1e-10)
+    np.testing.assert_allclose(one_by_one.sites.tau, q.sites.tau, rtol=1e-7, atol=1e-10)
+    again = nested_ep(prior, codes, EP("sequential"), weights=weights, init=one_by_one)
+    assert again.n_iter < one_by_one.n_iter
+    np.testing.assert_allclose(again.log_evidence, q.log_evidence, rtol=1e-9)
 
 
 def hostile():

@@ -37,7 +37,7 @@ COARSE_FROM: Final = 0.3
 COARSE_LEAVES: Final = 0.25
 COARSE_STEPS: Final = 6
 # Part of the first step, in the logarithms of the variances, at which a coarse model is solved.
-COARSE_GOAL: Final = 0.01
+COARSE_GOAL: Final = 0.03
 # Largest factor by which a coarse model may move a variance.
 LARGEST_MOVE: Final = 10.0
 

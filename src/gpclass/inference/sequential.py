@@ -140,9 +140,8 @@ class _State:
             if not variance > 0.0:
                 continue
             row = slice(i, i + 1)
-            target = rule.target(
-                m[j : j + 1], S[j : j + 1, j], self.nu[row], self.tau[row], np.array([i])
-            )
+            marginal = S[j : j + 1, j] + rule.prior.variance_apart(self.tau, i)
+            target = rule.target(m[j : j + 1], marginal, self.nu[row], self.tau[row], np.array([i]))
             d_nu, d_tau = target.nu[0] - self.nu[i], target.tau[0] - self.tau[i]
             if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
                 # no proper cavity: without this site the others may find one for it

@@ -97,7 +97,11 @@ class Problem(ABC):
         """Gradient by the kernel's theta from the cotangent ``G`` of the prior's covariance."""
 
     def while_learning(self) -> Self:
-        """The problem as an optimiser sees it: no finer than its steps can tell."""
+        """The problem as the end of an optimiser's run sees it: no finer than it can tell."""
+        return self
+
+    def while_searching(self) -> Self:
+        """The problem as its line searches see it, which compare evidences further apart."""
         return self
 
     @abstractmethod

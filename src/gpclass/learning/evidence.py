@@ -24,7 +24,11 @@ GTOL: Final = 1e-5
 # cannot find a maximum closer than the root of that; its gradient, whose noise is as small, can.
 POLISHED: Final = 1e-9
 MAX_POLISH: Final = 8
+# Steps in a row that bring the gradient no closer to zero: what is left of it is noise.
+MAX_REFUSED: Final = 2
 NOISE: Final = 1e-12
+# The same where inference ends early for line searches.
+ROUGH: Final = 1e-8
 MAX_EVALUATIONS: Final = 1000
 
 
@@ -36,7 +40,8 @@ def _run(
     progress: Progress | None,
 ) -> RunResult:
     """One optimisation from one start."""
-    objective = Objective(problem, init, progress)
+    searching = problem if callable(optimizer) else problem.while_searching()
+    objective = Objective(searching, init, progress)
     bounds = problem.bounds
     if callable(optimizer):
         # The user's optimizer decides which theta is best: it may know more than the evidence.
@@ -45,7 +50,7 @@ def _run(
         last = objective.evaluate(end, gradient=False)
         chosen = last and Point.of(end, last)
     else:
-        message, chosen = _lbfgsb(objective, start, bounds)
+        message, chosen = _lbfgsb(objective, start, bounds, problem)
         end = chosen.theta if chosen is not None else np.array(start)
     return report(objective, start, end, chosen, message)
 
@@ -66,20 +71,34 @@ def _returned_theta(returned: Any, start: Array) -> Array:
     return theta
 
 
-def _lbfgsb(objective: Objective, start: Array, bounds: Array) -> tuple[str, Point | None]:
-    """Minimise; return why it ended and the best point, polished."""
+def _lbfgsb(
+    objective: Objective, start: Array, bounds: Array, problem: Problem
+) -> tuple[str, Point | None]:
+    """Minimise; return why it ended and the best point, polished by a problem that sees finer."""
     found = minimize(
         objective,
         start,
         method="L-BFGS-B",
         jac=True,
         bounds=bounds,
-        options={"ftol": FTOL, "gtol": GTOL, "maxfun": MAX_EVALUATIONS},
+        options={
+            "ftol": FTOL if objective.problem is problem else ROUGH,
+            "gtol": GTOL,
+            "maxfun": MAX_EVALUATIONS,
+        },
     )
-    best = objective.best
-    if best is not None and np.array_equal(best.theta, found.x):
-        best = _polish(objective, best, np.array(found.jac), found.hess_inv.todense(), bounds)
-    return str(found.message), best
+    message, best, g = str(found.message), objective.best, np.array(found.jac)
+    if best is None or -found.fun < best.log_evidence - ROUGH * abs(best.log_evidence):
+        return message, best
+    if objective.problem is not problem:
+        objective.problem = problem
+        finer = objective.evaluate(found.x, gradient=True)
+        if finer is None or finer.gradient is None:
+            return message, best
+        best, g = Point.of(found.x, finer), -finer.gradient
+    elif not np.array_equal(best.theta, found.x):
+        return message, best
+    return message, _polish(objective, best, g, found.hess_inv.todense(), bounds)
 
 
 def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Array) -> Point:
@@ -91,8 +110,9 @@ def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Arra
     """
     free = np.ones(len(g), dtype=bool)
     free[list(at_bounds(point.theta, bounds))] = False
+    refused = 0
     for _ in range(MAX_POLISH):
-        if np.abs(g[free]).max(initial=0.0) <= POLISHED:
+        if np.abs(g[free]).max(initial=0.0) <= POLISHED or refused == MAX_REFUSED:
             break
         target = point.theta.copy()
         target[free] -= H[np.ix_(free, free)] @ g[free]
@@ -112,6 +132,9 @@ def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Arra
         if gain > noise or (closer and gain >= -noise):
             point = Point.of(target, result)
             g = -result.gradient
+            refused = 0
+        else:
+            refused += 1
     return point
 
 

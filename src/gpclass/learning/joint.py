@@ -82,6 +82,10 @@ class JointProblem(Problem):
         """With what tolerance the scheme takes for enough; the end of a fit is not in it."""
         return replace(self, inference=self.scheme.while_learning(self.inference))
 
+    def while_searching(self) -> "JointProblem":
+        """With the tolerance that the scheme takes for enough there."""
+        return replace(self, inference=self.scheme.while_searching(self.inference))
+
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""
         each = G[None] if G.ndim == 2 else G

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.rule import IMPOSSIBLE
 from gpclass.learning.base import Evaluation, LearningRun, Problem, Progress
+from gpclass.learning.trail import Trail
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -47,11 +48,12 @@ class Objective:
     best: "Point | None" = None
     trace: list[float] = field(default_factory=list)
     worst: float = 0.0
+    trail: Trail = field(default_factory=Trail)
 
     def evaluate(self, theta: Array, gradient: bool) -> Evaluation | None:
         """Evidence at theta, None where it cannot be had."""
         try:
-            result = self.problem.evaluate(theta, gradient=gradient, init=self._start())
+            result = self.problem.evaluate(theta, gradient=gradient, init=self._start(theta))
         except FAILURES:
             self.trace.append(np.nan)
             return None
@@ -60,19 +62,21 @@ class Objective:
             return None
         self.trace.append(result.log_evidence)
         self.worst = max(self.worst, -result.log_evidence)
-        self.init = result.approximation.sites
+        self.trail.add(theta, result.approximation.sites)
         if self.best is None or result.log_evidence > self.best.log_evidence:
             self.best = Point.of(np.array(theta), result)
         if self.progress is not None:
             self.progress(result.log_evidence)
         return result
 
-    def _start(self) -> Sites | None:
-        """Sites of the last evaluation, where there can be one fixed point alone.
+    def _start(self, theta: Array) -> Any:
+        """Sites foretold by the evaluations before, where there can be one fixed point alone.
 
         Where there may be several the evidence would depend on the path.
         """
-        return self.init if self.problem.single_optimum else None
+        if not self.problem.single_optimum:
+            return None
+        return self.trail.forecast(theta) if self.trail.known else self.init
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
         """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""

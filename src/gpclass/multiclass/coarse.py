@@ -13,8 +13,8 @@ from gpclass.multiclass.class_prior import ClassPrior
 
 Array = NDArray[np.float64]
 
-# Features of all classes together, in n C^1/2: a model's cost is then linear in C, like a factor's.
-SHARE: Final = 0.27
+# Features of all classes together, in n C^(1/3): a model's cost then grows slower than a factor's.
+SHARE: Final = 0.4
 # Features of a class that there is room for in any case.
 FEW: Final = 16
 # Candidates among which the features of a class are chosen, for each that there is room for.
@@ -62,7 +62,7 @@ class CoarseClasses:
         """Choose features for sites whose d, of shape (n, C), is near this one."""
         weights = np.ascontiguousarray(d.T) ** EMPHASIS
         C, n = weights.shape
-        room = min(max(int(SHARE * n * np.sqrt(C)), FEW * C), n * C)
+        room = min(max(int(SHARE * n * np.cbrt(C)), FEW * C), n * C)
         depth = min(n, int(CANDIDATES * room / C) + 1)
         candidates: Sequence[Array]
         if classes.shared:

@@ -152,6 +152,12 @@ class NestedPrior(Prior):
         _ = factor.coupled  # what cannot be factorised is refused here
         return factor
 
+    def variance_apart(self, tau: Array, i: int) -> float:
+        """Variance of a copy's own deviation from the mean of its row's copies."""
+        row, m = i // self.others.shape[1], self.multiplicity
+        terms = tau.reshape(self.others.shape)[row]
+        return float((m[row] - 1.0) / (m[row] + terms.sum()))
+
     def coarse(self, tau: Array) -> "NestedCoarse":
         """Cheap model of the marginal variances beside precisions near ``tau``, shape (N,)."""
         return NestedCoarse(self, CoarseClasses.of(self.class_prior, self.precisions(tau)))
@@ -350,19 +356,13 @@ class NestedFactor(SiteFactor):
         return self.prior.dense().factor(self.precision)
 
     def covariance(self) -> Array:
-        """Lower triangle of Sigma, shape (N, N), by way of the dense prior.
+        """Lower triangle of Sigma, shape (N, N), of the copies' means, by way of the dense prior.
 
         Raises
         ------
         ValueError
-            For too many latents, and for rows that are given more than once, whose copies do not
-            have one covariance.
+            For too many latents.
         """
-        if (self.prior.multiplicity > 1.0).any():
-            raise ValueError(
-                "rows of a NestedPrior that are given more than once have no covariance of one "
-                "copy each: take the parallel schedule, or repeat the rows"
-            )
         return self._dense.covariance()
 
     def weighted_covariance(self, *, last: bool) -> Array:
@@ -590,10 +590,6 @@ def nested_ep(
         powers = np.repeat(given, terms)
     prior = NestedPrior(class_prior, labels, counts)
     method = EP() if method is None else method
-    if method.schedule == "sequential" and counts is not None and (counts > 1.0).any():
-        raise ValueError(
-            "weights above one need EP's parallel schedule where there are more than two classes"
-        )
     start = init.sites if isinstance(init, NestedApproximation) else init
     found = method(prior, np.ones(prior.n), Probit(), weights=powers, init=start)
     return NestedApproximation(prior, found)

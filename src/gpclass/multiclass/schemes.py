@@ -29,6 +29,8 @@ Codes = NDArray[np.intp]
 # Tolerance of nested EP under an optimiser. At the residuals that this leaves the evidence was
 # found off by at most 6e-12 and its gradient by 4e-8 of its largest entry.
 LEARNING: Final = 1e-6
+# And in its line searches, which compare evidences further apart: off by 1e-9 and 1e-5.
+SEARCHING: Final = 1e-4
 
 
 class LatentPosterior(Protocol):
@@ -55,7 +57,11 @@ class JointScheme(ABC):
         """
 
     def while_learning(self, method: InferenceMethod) -> InferenceMethod:
-        """The method as precise as an optimiser of the evidence needs it."""
+        """The method as precise as the end of an optimiser's run needs it."""
+        return method
+
+    def while_searching(self, method: InferenceMethod) -> InferenceMethod:
+        """The method as precise as line searches need it."""
         return method
 
     def n_sites(self, n: int, n_classes: int) -> int:
@@ -159,6 +165,11 @@ class MultinomialProbit(JointScheme):
         """To `LEARNING`: the evidence, stationary in the sites, is then right to 1e-11."""
         assert isinstance(method, EP)
         return replace(method, tol=max(method.tol, LEARNING))
+
+    def while_searching(self, method: InferenceMethod) -> InferenceMethod:
+        """To `SEARCHING`."""
+        assert isinstance(method, EP)
+        return replace(method, tol=max(method.tol, SEARCHING))
 
     def infer(
         self,

@@ -49,7 +49,7 @@ class SiteFactor(ABC):
 
     @abstractmethod
     def covariance(self) -> Array:
-        """Lower triangle of Sigma, shape (n, n)."""
+        """Lower triangle of Sigma, shape (n, n), without what `Prior.variance_apart` says."""
 
     @abstractmethod
     def weighted_covariance(self, *, last: bool) -> Array:
@@ -105,6 +105,13 @@ class Prior(ABC):
     @abstractmethod
     def multiply(self, v: Array) -> Array:
         """``K v``, shape (n,)."""
+
+    def variance_apart(self, tau: Array, i: int) -> float:
+        """What a latent's variance beside sites has that no other latent shares.
+
+        It is part of `SiteFactor.marginal_variances`, and not of `SiteFactor.covariance`.
+        """
+        return 0.0
 
     @abstractmethod
     def factor(self, tau: Array) -> SiteFactor:
