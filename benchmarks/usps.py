@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.usps softmax`` evaluates the evidence at RW06's hyperparameters, predicts,
 and adds a record to ``benchmarks/results/usps.json``. ``nested`` does so by nested EP; with
-``--learn`` it first climbs its evidence, writing each evaluation down, and goes on from the best
-one that is on record. The data come from the folder that GPCLASS_DATA names.
+``--learn`` it first climbs its evidence, on parts of the rows and then on all, writing each
+evaluation down; those on record are not made again. The data come from the folder that
+GPCLASS_DATA names.
 """
 
 import argparse
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import log_loss
 
@@ -29,6 +29,13 @@ from gpclass.multiclass import MultinomialProbit, Softmax
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "usps.json"
 # RW06 section 3.7.3: the maximum of the Laplace evidence
 LOG_LENGTH, LOG_DEVIATION = 2.35, 2.6
+EVALUATION: Final = "nested evaluation"
+# Rows that nested EP learns on first, and twice as many.
+FEW_ROWS: Final = 800
+MOST_STEPS: Final = 12
+# Gain in nats that is not worth another step, and the longest step.
+NEAR: Final = 0.01
+LONGEST: Final = 1.0
 
 
 def load() -> dict[str, Any]:
@@ -59,37 +66,75 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def learn(data: dict[str, Any], X: Any, y: Any, tol: float) -> np.ndarray:
-    """Climb the evidence of nested EP from the best theta on record."""
-    seen = [e for e in read() if e.get("what") == "nested evaluation" and e["n"] == len(y)]
-    best = max(seen, key=lambda e: e["log_evidence"]) if seen else None
-    start = np.array(best["theta"] if best else [LOG_LENGTH, LOG_DEVIATION])
+class Climb:
+    """The evidence of nested EP on the first n rows, each evaluation started near the last."""
 
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def __init__(self, X: Any, y: Any, tol: float) -> None:
+        self.X, self.y, self.tol, self.sites = X, y, tol, None
+
+    def seen(self) -> list[dict[str, Any]]:
+        """Evaluations on record."""
+        return [e for e in read() if e["what"] == EVALUATION and e["n"] == len(self.y)]
+
+    def evaluate(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient by log length-scale and log deviation, looked up where it is on record."""
+        for entry in self.seen():
+            if np.allclose(entry["theta"], theta, atol=1e-9):
+                return np.array(entry["gradient"])
         problem = JointProblem(
-            kernel_of(theta), X, y, 10, MultinomialProbit(), Probit(), EP(tol=tol)
+            kernel_of(theta), self.X, self.y, 10, MultinomialProbit(), Probit(), EP(tol=self.tol)
         )
         begun = time.perf_counter()
-        found = problem.evaluate(problem.theta)
-        # by log variance and log length-scale, to log length-scale and log deviation
+        found = problem.evaluate(problem.theta, init=self.sites)
+        self.sites = found.approximation.sites
+        # theta of the kernel: log variance and log length-scale
         gradient = np.array([found.gradient[1], 2 * found.gradient[0]])
-        record(
-            {
-                "what": "nested evaluation",
-                "n": len(y),
-                "theta": theta.tolist(),
-                "log_evidence": found.log_evidence,
-                "gradient": gradient.tolist(),
-                "outcome": found.approximation.outcome.name,
-                "factorisations": found.approximation.n_factorisations,
-                "seconds": time.perf_counter() - begun,
-            }
-        )
-        return -found.log_evidence, -gradient
+        entry = {
+            "what": EVALUATION,
+            "n": len(self.y),
+            "theta": theta.tolist(),
+            "log_evidence": found.log_evidence,
+            "gradient": gradient.tolist(),
+            "outcome": found.approximation.outcome.name,
+            "factorisations": found.approximation.n_factorisations,
+            "seconds": time.perf_counter() - begun,
+        }
+        record(entry)
+        print(json.dumps(entry), flush=True)
+        return gradient
 
-    bounds = [(0.0, 5.0), (-2.0, 8.0)]
-    done = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(done.x)
+    def up(self, theta: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Quasi-Newton steps from theta, with H for the inverse of minus the Hessian."""
+        g = self.evaluate(theta)
+        for _ in range(MOST_STEPS):
+            step = H @ g
+            if 0.5 * abs(step @ g) < NEAR:
+                break
+            step *= min(1.0, LONGEST / np.abs(step).max())
+            theta = theta + step
+            following = self.evaluate(theta)
+            change = g - following
+            if (curvature := step @ change) > 0:
+                V = np.eye(2) - np.outer(step, change) / curvature
+                H = V @ H @ V.T + np.outer(step, step) / curvature
+            g = following
+        return theta, H
+
+
+def learn(data: dict[str, Any], n: int, tol: float) -> np.ndarray:
+    """Climb the evidence of nested EP, on parts of the rows first, which cost little."""
+    theta, H, before = np.array([LOG_LENGTH, LOG_DEVIATION]), np.eye(2) / 50.0, FEW_ROWS
+    for rows in [rows for rows in (FEW_ROWS, 2 * FEW_ROWS) if 2 * rows <= n] + [n]:
+        X, y = rows_of(data, rows)
+        # the evidence, and with it the Hessian, grows with the rows
+        theta, H = Climb(X, y, tol).up(theta, H * before / rows)
+        before = rows
+    return theta
+
+
+def rows_of(data: dict[str, Any], n: int) -> tuple[Any, Any]:
+    """Return the first rows to train on."""
+    return data["X_train"][:n].astype(np.float64), data["y_train"][:n].astype(np.intp)
 
 
 def main() -> None:
@@ -102,33 +147,28 @@ def main() -> None:
     options = parser.parse_args()
     data = load()
     n = options.rows or len(data["X_train"])
-    X, y = data["X_train"][:n].astype(np.float64), data["y_train"][:n].astype(np.intp)
-    theta = np.array(options.theta)
-    if options.learn:
-        theta = learn(data, X, y, options.tol)
+    X, y = rows_of(data, n)
+    theta = learn(data, n, options.tol) if options.learn else np.array(options.theta)
     softmax = options.model == "softmax"
     model = GaussianProcessClassifier(
         kernel_of(theta), optimizer=None, inference=Laplace() if softmax else EP()
     )
-    begun = time.perf_counter()
-    problem = JointProblem(
-        kernel_of(theta),
-        X,
-        y,
-        10,
-        Softmax() if softmax else MultinomialProbit(),
-        Logit() if softmax else Probit(),
-        Laplace() if softmax else EP(),
-    )
-    found = problem.evaluate(problem.theta)
-    spent = {"evidence_and_gradient": time.perf_counter() - begun}
-    print(f"log evidence {found.log_evidence:.3f}, gradient {found.gradient}", spent, flush=True)
+    spent: dict[str, float] = {}
+    gradient = None
+    if softmax:
+        begun = time.perf_counter()
+        problem = JointProblem(kernel_of(theta), X, y, 10, Softmax(), Logit(), Laplace())
+        found = problem.evaluate(problem.theta)
+        spent["evidence_and_gradient"] = time.perf_counter() - begun
+        gradient = found.gradient.tolist()
+        print(f"log evidence {found.log_evidence:.3f}, gradient {gradient}", spent, flush=True)
+        del found
     peak = memory()
-    evidence, gradient = found.log_evidence, found.gradient
-    del found
     begun = time.perf_counter()
     model.fit(X, y)
     spent["fit"] = time.perf_counter() - begun
+    fitted = memory()
+    print(f"log evidence {model.log_marginal_likelihood_value_:.3f}", spent, flush=True)
     begun = time.perf_counter()
     P = model.predict_proba(data["X_test"].astype(np.float64))
     spent["probabilities"] = time.perf_counter() - begun
@@ -137,14 +177,14 @@ def main() -> None:
         "what": options.model,
         "n": n,
         "theta": theta.tolist(),
-        "log_evidence": evidence,
-        "gradient_by_log_variance_and_log_length": gradient.tolist(),
+        "log_evidence": float(model.log_marginal_likelihood_value_),
+        "gradient_by_log_variance_and_log_length": gradient,
         "converged": bool(model.converged_),
         "errors_percent": 100.0 * float((P.argmax(axis=1) != truth).mean()),
         "information_bits": float(information_bits(truth, P)),
         "log_loss": float(log_loss(truth, P)),
         "seconds": spent,
-        "peak_gb_of_the_evidence": peak,
+        "peak_gb_of_the_evidence": max(peak, 0.0 if softmax else fitted),
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
     record(entry)

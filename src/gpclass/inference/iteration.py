@@ -38,6 +38,8 @@ COARSE_LEAVES: Final = 0.25
 COARSE_STEPS: Final = 6
 # Part of the first step, in the logarithms of the variances, at which a coarse model is solved.
 COARSE_GOAL: Final = 0.03
+# A model that misses a variance by more than this, in logarithms, misses its changes too.
+COARSE_MISSES: Final = 0.9
 # Largest factor by which a coarse model may move a variance.
 LARGEST_MOVE: Final = 10.0
 
@@ -111,6 +113,8 @@ class _Guide:
             assert isinstance(rule.prior, CoarselyKnown)
             self._model = rule.prior.coarse(tau)
         base = self._variances(self._model, tau)
+        if not np.abs(np.log(base / sweep.v)).max(initial=0.0) <= COARSE_MISSES:
+            return None
         v, first, last = sweep.v, 0.0, np.inf
         if self._tried:
             # the exact sweep is one more point; those before hold about its variances too

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Final, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from gpclass.priors import DensePrior
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
+
+# Entries of the gradient at a maximum that are as good as zero.
+SLACK: Final = 1e-9
 
 
 class Evaluation(NamedTuple):
@@ -103,6 +106,22 @@ class Problem(ABC):
     def while_searching(self) -> Self:
         """The problem as its line searches see it, which compare evidences further apart."""
         return self
+
+    @property
+    def slack(self) -> float:
+        """Entries of the gradient at a maximum that are as good as zero."""
+        return SLACK
+
+    def part(self) -> "Problem | None":
+        """Problem of some of the rows, whose maximum is where a search may begin.
+
+        None where an evaluation costs too little for that.
+        """
+        return None
+
+    def sites_of_part(self, sites: Any) -> Any:
+        """Where inference on all rows may start, from the sites of `part`; None: at the prior."""
+        return None
 
     @abstractmethod
     def site_prior(self) -> Any:

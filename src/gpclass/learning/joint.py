@@ -1,7 +1,7 @@
 """A joint model of many classes whose evidence depends on hyperparameters."""
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,17 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.inference import InferenceMethod
 from gpclass.kernels import pullback
-from gpclass.learning.base import Problem
+from gpclass.learning.base import SLACK, Problem
 from gpclass.likelihoods import Likelihood
 from gpclass.multiclass.class_prior import ClassPrior
 from gpclass.multiclass.schemes import JointScheme
+from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
+
+# Rows from which on a search begins with one in so many of them: a 64th of the cost.
+MANY: Final = 800
+ONE_IN: Final = 4
 
 
 @final
@@ -85,6 +90,43 @@ class JointProblem(Problem):
     def while_searching(self) -> "JointProblem":
         """With the tolerance that the scheme takes for enough there."""
         return replace(self, inference=self.scheme.while_searching(self.inference))
+
+    def part(self) -> "JointProblem | None":
+        """Every fourth row, where there are many."""
+        if len(self.codes) < MANY:
+            return None
+        chosen = self._chosen
+        return replace(
+            self,
+            codes=self.codes[chosen],
+            weights=None if self.weights is None else self.weights[chosen],
+            rows=chosen if self.rows is None else self.rows[chosen],
+        )
+
+    def sites_of_part(self, sites: Any) -> Sites | None:
+        """Every row takes those of its class, on average; the rows of the part have their own."""
+        if not isinstance(sites, Sites):
+            return None
+        known = self._chosen
+        ends = []
+        for values in (sites.nu, sites.tau):
+            part = values.reshape(len(known), -1)
+            rows = np.tile(part.mean(axis=0), (len(self.codes), 1))
+            for c in np.unique(self.codes[known]):
+                rows[self.codes == c] = part[self.codes[known] == c].mean(axis=0)
+            rows[known] = part
+            ends.append(rows.ravel())
+        return Sites(*ends)
+
+    @property
+    def _chosen(self) -> NDArray[np.intp]:
+        """Rows of `part`."""
+        return np.arange(0, len(self.codes), ONE_IN)
+
+    @property
+    def slack(self) -> float:
+        """What a scheme leaves of the gradient while it learns."""
+        return max(SLACK, self.scheme.slack)
 
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""
