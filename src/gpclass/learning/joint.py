@@ -85,11 +85,14 @@ class JointProblem(Problem):
 
     def while_learning(self) -> "JointProblem":
         """With what tolerance the scheme takes for enough; the end of a fit is not in it."""
-        return replace(self, inference=self.scheme.while_learning(self.inference))
+        return self._by(self.scheme.while_learning(self.inference))
 
     def while_searching(self) -> "JointProblem":
         """With the tolerance that the scheme takes for enough there."""
-        return replace(self, inference=self.scheme.while_searching(self.inference))
+        return self._by(self.scheme.while_searching(self.inference))
+
+    def _by(self, inference: InferenceMethod) -> "JointProblem":
+        return self if inference == self.inference else replace(self, inference=inference)
 
     def part(self) -> "JointProblem | None":
         """Every fourth row, where there are many."""
