@@ -9,7 +9,6 @@ import pytest
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 
-STALLS = "linear, n 80, scale 1000.0, d 3"
 SMOOTH = pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=repr)
 
 
@@ -115,19 +114,23 @@ def test_other_methods(method, likelihood):
     ids=repr,
 )
 def test_other_methods_on_more(method, likelihood):
-    chosen = (case for case in problems(stride=7, largest=80) if case[0] != STALLS)
-    total, failed = check(method, likelihood, chosen)
+    total, failed = check(method, likelihood, problems(stride=7, largest=80))
     assert total > 30
     assert not failed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["bound", "ep"])
-@pytest.mark.xfail(strict=True, reason="variances near 1e7: STALLED where ROUNDING is the reason?")
-def test_variational_inference_under_a_vast_linear_kernel(evidence):
-    chosen = [case for case in problems() if case[0] == STALLS]
-    assert len(chosen) == 1
-    assert not check(Variational(evidence), Probit(), chosen)[1]
+def test_variational_inference_where_the_bound_drowns_in_rounding(evidence):
+    # classes that a plane nearly separates let the variance run off to a million
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((120, 5))
+        y = np.where(X @ [3.0, -2.0, 1.0, 0.5, 0.1] + 0.05 * rng.standard_normal(120) > 0, 1, -1)
+        r = np.sqrt(5.0 * ((X[:, None] - X[None]) ** 2).sum(-1)) / 70.0
+        K = 1e6 * (1.0 + r + r**2 / 3.0) * np.exp(-r)
+        assert Variational(evidence)(K, y, Probit()).converged, seed
+    vast = [case for case in problems() if case[0] == "linear, n 80, scale 1000.0, d 3"]
+    assert check(Variational(evidence), Probit(), vast) == (1, [])
 
 
 def test_ep_with_a_noisy_threshold_converges_nearly_always():

@@ -17,7 +17,7 @@ from gpclass.inference.acceleration import extrapolate
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.newton import EPS, TINY, Mode, NewtonSearch
 from gpclass.inference.response import newton_steps
-from gpclass.inference.rule import End, SiteRule, Sweep, rounding_of_sites
+from gpclass.inference.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -278,7 +278,7 @@ class VarianceIteration:
                 # overflow, or sites of negative precision: the prior itself was factorised before
                 outcome = Outcome.STALLED
                 break
-            noise = 1e4 * EPS * max(1.0, abs(sweep.merit))
+            noise = noise_of_merit(rule.prior, sweep)
             if not np.isfinite(following.residual) or following.merit < sweep.merit - noise:
                 outcome = Outcome.STALLED
                 break

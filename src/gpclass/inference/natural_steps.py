@@ -7,16 +7,13 @@ import numpy as np
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
-from gpclass.inference.newton import EPS
 from gpclass.inference.response import newton_steps
-from gpclass.inference.rule import End, SiteRule, Sweep, rounding_of_sites
+from gpclass.inference.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
 from gpclass.sites import Sites
 
 # Least part of the way to the target, with and without an objective.
 SMALLEST_STEP: Final = 2.0**-12
 SMALLEST_DAMPING: Final = 2.0**-6
-# Rounding of an objective, in its own.
-NOISE: Final = 1e4
 # Newton's method is tried below this residual.
 NEWTON_FROM: Final = 0.3
 # Steps without progress after which rounding is taken for the reason, where it can be.
@@ -106,8 +103,8 @@ class NaturalSteps:
             return None
         if not np.isfinite(following.residual):
             return None
-        noise = NOISE * EPS * max(1.0, abs(sweep.merit))
-        return None if following.merit < sweep.merit - noise else following
+        falls = following.merit < sweep.merit - noise_of_merit(self.rule.prior, sweep)
+        return None if falls else following
 
 
 def _turns_back(before: Sweep, after: Sweep) -> bool:

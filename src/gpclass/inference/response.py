@@ -17,8 +17,7 @@ from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.energy import Adjoints
-from gpclass.inference.newton import EPS
-from gpclass.inference.rule import SiteRule, Sweep
+from gpclass.inference.rule import SiteRule, Sweep, noise_of_merit
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
@@ -150,7 +149,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         except NotPositiveDefiniteError:
             break
         made += 1
-        falls = following.merit < sweep.merit - 1e4 * EPS * max(1.0, abs(sweep.merit))
+        falls = following.merit < sweep.merit - noise_of_merit(rule.prior, sweep)
         if falls or not following.residual <= NEWTON_LEAVES * sweep.residual:
             break
         sweep = following

@@ -18,6 +18,8 @@ RUNNING_AWAY: Final = 1e-6
 LARGEST: Final = 1e-3
 # Rounding of K beyond this is beside the precision of a probit or logit, at most one, no detail.
 DROWNED: Final = 0.25
+# Rounding of an objective, in units of its own.
+NOISE: Final = 1e4
 # A log evidence that no data have, in nats.
 IMPOSSIBLE: Final = 1.0
 
@@ -117,6 +119,12 @@ def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> floa
 def rounding_of(prior: Prior) -> float:
     """Size that negative eigenvalues of K may have by rounding alone."""
     return float(prior.n * EPS * prior.diagonal.max(initial=0.0))
+
+
+def noise_of_merit(prior: Prior, sweep: Sweep) -> float:
+    """Difference of two merits that rounding alone can make, near a sweep."""
+    rounding = rounding_of_sites(prior, sweep.posterior.sites)
+    return NOISE * EPS * max(1.0, abs(sweep.merit)) + rounding
 
 
 def rounding_of_sites(prior: Prior, sites: Sites) -> float:
