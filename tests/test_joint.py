@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 
 from gpclass import GaussianProcessClassifier
 from gpclass.inference import EP, Laplace, PosteriorLinearisation
-from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.montecarlo import MonteCarlo
 
 RNG = np.random.default_rng(3)
@@ -338,6 +338,17 @@ def test_precomputed_covariances():
     model = fixed(kernel="precomputed").fit(K, Y)
     direct = fixed().fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(cross), direct.predict_proba(X_NEW), atol=1e-9)
+    with pytest.raises(ValueError, match="take predict_latent"):
+        model.sample_latent(cross)
+
+
+def test_a_likelihood_without_class_probabilities_is_refused_before_it_is_fitted():
+    class Other(Likelihood):
+        name = "other"
+
+    Other.__abstractmethods__ = frozenset()
+    with pytest.raises(ValueError, match="take the probit, the logit"):
+        fixed("differences", "ep", likelihood=Other()).fit(X, Y)
 
 
 def test_a_bound_that_learning_ends_on_is_told_once_for_each_kernel():

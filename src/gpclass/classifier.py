@@ -483,9 +483,15 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         Raises
         ------
         ValueError
-            As `predict_latent`, and where the covariance of all rows would not fit in memory.
+            As `predict_latent`, where the covariance of all rows would not fit in memory, and for
+            a precomputed kernel, which has no covariances among new rows.
         """
         X = self._validate_new(X)
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                'with kernel="precomputed" the covariances of new rows with each other are not '
+                "known, and draws at all of them together need these: take predict_latent"
+            )
         check_sample_count(n_samples)
         rng = check_random_state(random_state)
         joint = self._joint_model

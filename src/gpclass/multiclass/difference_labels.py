@@ -8,6 +8,12 @@ from numpy.typing import NDArray
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.multiclass.probabilities import argmax_probabilities, softmax_probabilities
 
+# Why another likelihood has no class probabilities.
+NO_CLASSES: Final = (
+    "the terms of {!r} are not known to be pairwise probabilities of more than two classes: take "
+    "the probit, the logit or the noisy threshold, or multi_class='one_vs_rest'"
+)
+
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -134,7 +140,4 @@ def difference_probabilities(mean: Array, covariance: Array, likelihood: Likelih
         largest = argmax_probabilities(mean, covariance, noise=0.0)
         total = 1.0 + (n_classes - 2) * epsilon
         return np.asarray(((1.0 - 2.0 * epsilon) * largest + epsilon) / total)
-    raise TypeError(
-        f"the terms of {likelihood!r} are not known to be pairwise probabilities of more than two "
-        "classes; take the probit, the logit or the noisy threshold"
-    )
+    raise TypeError(NO_CLASSES.format(likelihood))

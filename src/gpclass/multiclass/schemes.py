@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gpclass.inference import EP, InferenceMethod, Laplace
 from gpclass.inference.cavities import copies_of
-from gpclass.likelihoods import Likelihood, Logit, Probit
+from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior
-from gpclass.multiclass.difference_labels import difference_probabilities
+from gpclass.multiclass.difference_labels import NO_CLASSES, difference_probabilities
 from gpclass.multiclass.differences import (
     DifferencePosterior,
     difference_covariance,
@@ -219,7 +219,9 @@ class LatentDifferences(JointScheme):
     """A binary method on the differences of a row's own latent and the others (KG06 section 4)."""
 
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
-        """Any that the method can use: it says itself what it cannot."""
+        """One with class probabilities; the method says itself what it cannot use."""
+        if not isinstance(likelihood, Probit | Logit | NoisyThreshold):
+            raise ValueError(NO_CLASSES.format(likelihood))
         if not getattr(method, "differentiable", True):
             raise ValueError(
                 "Monte Carlo has no Gaussian of the latents of all classes: take "
