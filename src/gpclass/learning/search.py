@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from gpclass.learning.base import Problem
 from gpclass.learning.objective import Objective, Point, at_bounds
+from gpclass.learning.parallel import SMALL, one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -131,6 +132,11 @@ def _lead(problem: Problem, start: Array, bounds: Array, ftol: float) -> _Lead |
     part = problem.part()
     if part is None:
         return None
+    with one_blas_thread(part.n_rows < SMALL):
+        return _led(problem, part, start, bounds, ftol)
+
+
+def _led(problem: Problem, part: Problem, start: Array, bounds: Array, ftol: float) -> _Lead | None:
     objective = Objective(part.while_searching(), None, None)
     found = _minimise(objective, start, bounds, np.ones(len(start)), ftol, GTOL)
     if objective.best is None:

@@ -1,20 +1,16 @@
 """Runs of an optimiser from several starts, and what is reported of the best."""
 
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.learning.base import Learned, LearningRun, Problem, Progress
 from gpclass.learning.objective import RunResult
-from gpclass.learning.parallel import runs_here, side_by_side
+from gpclass.learning.parallel import SMALL, runs_here, side_by_side
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
-
-# Fewer rows than this run on one BLAS thread: a second saves nothing, and on a busy machine
-# waiting for it made scikit-learn's estimator checks (tens of rows) thirty times slower.
-SMALL: Final = 400
 
 
 class Run(Protocol):
