@@ -15,7 +15,8 @@ SMALL: Final = 400
 
 def one_blas_thread(really: bool) -> AbstractContextManager[Any]:
     """Limit BLAS to one thread, or to nothing."""
-    return threadpool_limits(limits=1 if really else None, user_api="blas")
+    limits: AbstractContextManager[Any] = threadpool_limits(1 if really else None, user_api="blas")
+    return limits
 
 
 def side_by_side(
