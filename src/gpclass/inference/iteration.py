@@ -61,8 +61,8 @@ class CoarseModel(Protocol):
 class CoarselyKnown(Protocol):
     """A prior with a coarse model of its variances."""
 
-    def coarse(self, tau: Array) -> CoarseModel:
-        """Model for site precisions near ``tau``."""
+    def coarse(self, tau: Array) -> CoarseModel | None:
+        """Model for site precisions near ``tau``; None where there is none worth its cost."""
 
 
 class _Renewal(NamedTuple):
@@ -112,6 +112,8 @@ class _Guide:
         if self._model is None:
             assert isinstance(rule.prior, CoarselyKnown)
             self._model = rule.prior.coarse(tau)
+        if self._model is None:
+            return None
         base = self._variances(self._model, tau)
         if not np.abs(np.log(base / sweep.v)).max(initial=0.0) <= COARSE_MISSES:
             return None

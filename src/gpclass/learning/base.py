@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from gpclass.priors import DensePrior
 from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
-
-# Entries of the gradient at a maximum that are as good as zero.
-SLACK: Final = 1e-9
 
 
 class Evaluation(NamedTuple):
@@ -109,8 +106,8 @@ class Problem(ABC):
 
     @property
     def slack(self) -> float:
-        """Entries of the gradient at a maximum that are as good as zero."""
-        return SLACK
+        """Part of the evidence that is not worth another evaluation at the end of a run."""
+        return 0.0
 
     def part(self) -> "Problem | None":
         """Problem of some of the rows, whose maximum is where a search may begin.

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.inference import InferenceMethod
 from gpclass.kernels import pullback
-from gpclass.learning.base import SLACK, Problem
+from gpclass.learning.base import Problem
 from gpclass.likelihoods import Likelihood
 from gpclass.multiclass.class_prior import ClassPrior
 from gpclass.multiclass.schemes import JointScheme
@@ -128,8 +128,8 @@ class JointProblem(Problem):
 
     @property
     def slack(self) -> float:
-        """What a scheme leaves of the gradient while it learns."""
-        return max(SLACK, self.scheme.slack)
+        """That of the scheme."""
+        return self.scheme.slack
 
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""

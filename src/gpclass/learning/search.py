@@ -21,6 +21,7 @@ ROUGH: Final = 1e-8
 # Most steps of the polish after it. The evidence has a relative noise of 1e-13, so a line search
 # cannot find a maximum closer than the root of that; its gradient, whose noise is as small, can.
 MAX_POLISH: Final = 8
+POLISHED: Final = 1e-9
 NOISE: Final = 1e-12
 # Steps in a row that leave more than half of the gradient: what is left of it is noise.
 MAX_IDLE: Final = 2
@@ -178,7 +179,11 @@ def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Arra
     free[list(at_bounds(point.theta, bounds))] = False
     idle = 0
     for _ in range(MAX_POLISH):
-        if np.abs(g[free]).max(initial=0.0) <= objective.problem.slack or idle == MAX_IDLE:
+        left_to_gain = 0.5 * float(g[free] @ H[np.ix_(free, free)] @ g[free])
+        nothing = objective.problem.slack * max(1.0, abs(point.log_evidence))
+        if np.abs(g[free]).max(initial=0.0) <= POLISHED or left_to_gain <= nothing:
+            break
+        if idle == MAX_IDLE:
             break
         target = point.theta.copy()
         target[free] -= H[np.ix_(free, free)] @ g[free]

@@ -62,7 +62,7 @@ class CoarseClasses:
         """Choose features for sites whose d, of shape (n, C), is near this one."""
         weights = np.ascontiguousarray(d.T) ** EMPHASIS
         C, n = weights.shape
-        room = min(max(int(SHARE * n * np.cbrt(C)), FEW * C), n * C)
+        room = room_for(n, C)
         depth = min(n, int(CANDIDATES * room / C) + 1)
         candidates: Sequence[Array]
         if classes.shared:
@@ -123,6 +123,11 @@ class CoarseClasses:
         mean = np.einsum("kn,kn->n", HZ, Z) + np.einsum("ic,ic,ic->i", share, share, alone)
         variance += mean[:, None]
         return np.asarray(np.maximum(variance, 0.0))
+
+
+def room_for(n: int, n_classes: int) -> int:
+    """Features of all classes together that a model of n rows has."""
+    return min(max(int(SHARE * n * np.cbrt(n_classes)), FEW * n_classes), n * n_classes)
 
 
 def _pivoted(K: Array, weights: Array, depth: int) -> Array:

@@ -14,7 +14,7 @@ from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.likelihoods import Probit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
-from gpclass.multiclass.coarse import CoarseClasses
+from gpclass.multiclass.coarse import CoarseClasses, room_for
 from gpclass.multiclass.coupled import TINY_PRECISION, CoupledFactor
 from gpclass.multiclass.of_binary import OfBinary
 from gpclass.priors import DensePrior, Prior, SiteFactor
@@ -28,6 +28,8 @@ Codes = NDArray[np.intp]
 LARGEST_DENSE: Final = 4096
 # Latents whose variances are found at a time: as many columns as BLAS is fast with.
 ROWS: Final = 256
+# Directions that the sites hold, for each feature of a coarse model, beyond which it misleads.
+CROWDED: Final = 1.2
 # Part of a right-hand side that a solution may leave.
 LEFT: Final = 1e-12
 
@@ -158,8 +160,17 @@ class NestedPrior(Prior):
         terms = tau.reshape(self.others.shape)[row]
         return float((m[row] - 1.0) / (m[row] + terms.sum()))
 
-    def coarse(self, tau: Array) -> "NestedCoarse":
-        """Cheap model of the marginal variances beside precisions near ``tau``, shape (N,)."""
+    def coarse(self, tau: Array) -> "NestedCoarse | None":
+        """Cheap model of the marginal variances beside precisions near ``tau``, shape (N,).
+
+        None where the sites hold more directions of the classes' latents than it has room for.
+        """
+        factor = self.last.of(self, tau)
+        # the trace of B_c^-1 leaves what the sites hold of n
+        left = factor.precision_diagonal / np.where(factor.d > 0.0, factor.d, np.inf)
+        held = float((factor.d > 0.0).sum() - left.sum())
+        if held > CROWDED * room_for(*factor.d.shape):
+            return None
         return NestedCoarse(self, CoarseClasses.of(self.class_prior, self.precisions(tau)))
 
     @cached_property

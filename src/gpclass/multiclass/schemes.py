@@ -28,9 +28,9 @@ Codes = NDArray[np.intp]
 
 # Tolerance of nested EP at the end of an optimiser's run. What this leaves was found to move the
 # evidence by 1e-11 of it at most, and an entry of its gradient by 4e-8 of the largest, or 5e-5
-# where signal variances are vast and all entries small: what is nothing among them.
+# where signal variances are vast and all entries small: a gain of less than that is noise.
 LEARNING: Final = 1e-6
-SLACK: Final = 2e-5
+SLACK: Final = 1e-12
 # And in line searches, which compare evidences further apart.
 SEARCHING: Final = 1e-4
 
@@ -51,7 +51,7 @@ class JointScheme(ABC):
     Attributes
     ----------
     slack : float
-        Entries of the evidence's gradient that may be noise, with the method `while_learning`.
+        Part of the evidence that is not worth another evaluation `while_learning`.
     """
 
     slack: ClassVar[float] = 0.0
