@@ -19,11 +19,16 @@ from typing import Any, Final
 
 from benchmarks.evidence import DISTANCE, their_model
 from benchmarks.figures import Figures, Limit
+from benchmarks.multiclass import joint_problem
 from benchmarks.ours import METHODS, our_problem
 from benchmarks.problems import make_problem, nearby
 
 OURS_N, THEIRS_N, COLUMNS = 3000, 1000, 20
 LIMIT = 6.0
+# Joint models of many classes: rows and classes; in n^2 doubles, two a class and six more.
+JOINT_N, CLASSES = 1500, 10
+JOINT_LIMIT = 2.0 * CLASSES + 6.0
+JOINT: Final = ("softmax", "nested")
 # Run once at this size before the measurement: imports, and the work space of the BLAS threads.
 WARM_UP = 400
 SKLEARN: Final = "scikit-learn"
@@ -36,6 +41,7 @@ ROWS: Final = (
     "pl-probit-cold",
     "vi-probit-cold",
     "vi-ep-probit-cold",
+    *(f"{model}-{how}" for model in JOINT for how in ("warm", "cold")),
     SKLEARN,
 )
 
@@ -48,7 +54,9 @@ def task(who: str, n: int, d: int) -> Callable[[], Any]:
         theta = model.kernel_.theta
         return lambda: model.log_marginal_likelihood(theta, eval_gradient=True)
     method, _, how = who.rpartition("-")
-    ours = our_problem(problem, method)
+    ours: Any = (
+        joint_problem(problem, method, CLASSES) if method in JOINT else our_problem(problem, method)
+    )
     if how == "cold":
         return lambda: ours.evaluate(ours.theta)
     start = ours.evaluate(nearby(ours.theta, DISTANCE), gradient=False).approximation.sites
@@ -123,21 +131,23 @@ def measure_apart(who: str, n: int, d: int) -> dict[str, float]:
 
 
 def run(repeat: int, dry: bool, rows: Sequence[str] = ROWS) -> Figures:
-    """Ours at n = 3000, scikit-learn's at n = 1000, in units of n^2 doubles; each once."""
+    """Every row once, in units of n^2 doubles."""
     figures = Figures(
         f"Peak memory above the start of one evidence and gradient, {COLUMNS} columns, ARD",
         ("what", "n", "tracemalloc, n^2 doubles", "resident, n^2 doubles", "resident, MB"),
         notes=[
             "each in a fresh process after a warm-up on a small table; resident: the largest "
             "resident size of the process less that before the call",
+            f"softmax, nested: joint models of {CLASSES} classes that share a kernel",
         ],
     )
-    ours_n, theirs_n = (200, 100) if dry else (OURS_N, THEIRS_N)
+    ours_n, joint_n, theirs_n = (200, 100, 100) if dry else (OURS_N, JOINT_N, THEIRS_N)
     if dry and tuple(rows) == ROWS:
         # a process each takes its time: one of each kind shows that they run
-        rows = ("laplace-logit-warm", "ep-probit-cold", SKLEARN)
+        rows = ("laplace-logit-warm", "ep-probit-cold", "nested-cold", SKLEARN)
     for who in rows:
-        n = theirs_n if who == SKLEARN else ours_n
+        joint = who.rpartition("-")[0] in JOINT
+        n = theirs_n if who == SKLEARN else joint_n if joint else ours_n
         found = measure_apart(who, n, COLUMNS)
         unit = 8.0 * n**2
         record = {
@@ -162,14 +172,14 @@ def run(repeat: int, dry: bool, rows: Sequence[str] = ROWS) -> Figures:
         if who != SKLEARN:
             larger = max(record["traced_units"], record["resident_units"])
             what = f"{who}, n^2 doubles, the larger reading, at n = {n}"
-            figures.limits.append(Limit(what, larger, LIMIT))
+            figures.limits.append(Limit(what, larger, JOINT_LIMIT if joint else LIMIT))
     return figures
 
 
 def main() -> None:
     """Measure once and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
-    who = [f"{method}-{how}" for method in METHODS for how in ("warm", "cold")]
+    who = [f"{method}-{how}" for method in (*METHODS, *JOINT) for how in ("warm", "cold")]
     parser.add_argument("who", choices=[*who, SKLEARN])
     parser.add_argument("n", type=int)
     parser.add_argument("d", type=int)
