@@ -233,7 +233,10 @@ def test_precomputed_kernels_and_weights_are_led(led):
     np.testing.assert_allclose(once.kernel_.theta, twice.kernel_.theta, atol=1e-4)
 
 
-def test_line_searches_are_rougher_than_the_end():
+def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows(led):
+    few = make_problem(n=30)
+    assert few.while_learning() is few
+    assert few.while_searching() is few
     problem = make_problem()
     rough = problem.while_learning().while_searching()
     assert rough.inference.tol > problem.while_learning().inference.tol > problem.inference.tol

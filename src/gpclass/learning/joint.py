@@ -84,11 +84,18 @@ class JointProblem(Problem):
         )
 
     def while_learning(self) -> "JointProblem":
-        """With what tolerance the scheme takes for enough; the end of a fit is not in it."""
+        """With what the scheme takes for enough, where there are many rows.
+
+        Few cost little, and then weights are repetition after learning too.
+        """
+        if len(self.codes) < MANY:
+            return self
         return self._by(self.scheme.while_learning(self.inference))
 
     def while_searching(self) -> "JointProblem":
-        """With the tolerance that the scheme takes for enough there."""
+        """With the tolerance that the scheme takes for enough there, where there are many rows."""
+        if len(self.codes) < MANY:
+            return self
         return self._by(self.scheme.while_searching(self.inference))
 
     def _by(self, inference: InferenceMethod) -> "JointProblem":
@@ -101,6 +108,7 @@ class JointProblem(Problem):
         chosen = self._chosen
         return replace(
             self,
+            inference=self.scheme.while_searching(self.inference),
             codes=self.codes[chosen],
             weights=None if self.weights is None else self.weights[chosen],
             rows=chosen if self.rows is None else self.rows[chosen],
@@ -128,8 +136,8 @@ class JointProblem(Problem):
 
     @property
     def slack(self) -> float:
-        """That of the scheme."""
-        return self.scheme.slack
+        """That of the scheme, where there are many rows."""
+        return self.scheme.slack if len(self.codes) >= MANY else 0.0
 
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""
