@@ -13,7 +13,7 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.newton import EPS
 from gpclass.inference.response import STEP, Response, newton_steps
-from gpclass.inference.rule import End, SiteRule, rounding_of_sites
+from gpclass.inference.rule import NOISE, End, SiteRule, rounding_of_sites
 from gpclass.likelihoods.base import TiltedMoments
 from gpclass.priors import Prior
 from gpclass.sites import Sites
@@ -149,7 +149,7 @@ class DoubleLoop:
                 break
             found, steps = self._minimise(eta, sweep.posterior)
             made += steps
-            noise = 1e4 * EPS * max(1.0, abs(height))
+            noise = NOISE * EPS * max(1.0, abs(height))
             following = None if found is None else rule.sweep(found.posterior)
             usable = following is not None and np.isfinite(following.residual)
             if tried and not (found is not None and usable and found.value >= height - noise):

@@ -112,7 +112,7 @@ class Problem(ABC):
     def part(self) -> "Problem | None":
         """Problem of some of the rows, whose maximum is where a search may begin.
 
-        None where an evaluation costs too little for that.
+        As line searches see it. None where an evaluation costs too little for that.
         """
         return None
 

@@ -88,13 +88,13 @@ class JointProblem(Problem):
 
         Few cost little, and then weights are repetition after learning too.
         """
-        if len(self.codes) < MANY:
+        if not self._has_many_rows:
             return self
         return self._by(self.scheme.while_learning(self.inference))
 
     def while_searching(self) -> "JointProblem":
         """With the tolerance that the scheme takes for enough there, where there are many rows."""
-        if len(self.codes) < MANY:
+        if not self._has_many_rows:
             return self
         return self._by(self.scheme.while_searching(self.inference))
 
@@ -103,7 +103,7 @@ class JointProblem(Problem):
 
     def part(self) -> "JointProblem | None":
         """Every fourth row, where there are many."""
-        if len(self.codes) < MANY:
+        if not self._has_many_rows:
             return None
         chosen = self._chosen
         return replace(
@@ -130,6 +130,10 @@ class JointProblem(Problem):
         return Sites(*ends)
 
     @property
+    def _has_many_rows(self) -> bool:
+        return len(self.codes) >= MANY
+
+    @property
     def _chosen(self) -> NDArray[np.intp]:
         """Rows of `part`."""
         return np.arange(0, len(self.codes), ONE_IN)
@@ -137,7 +141,7 @@ class JointProblem(Problem):
     @property
     def slack(self) -> float:
         """That of the scheme, where there are many rows."""
-        return self.scheme.slack if len(self.codes) >= MANY else 0.0
+        return self.scheme.slack if self._has_many_rows else 0.0
 
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""

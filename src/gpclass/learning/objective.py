@@ -76,7 +76,8 @@ class Objective:
         """
         if not self.problem.single_optimum:
             return None
-        return self.trail.forecast(theta) if self.trail.known else self.init
+        foretold = self.trail.forecast(theta)
+        return self.init if foretold is None else foretold
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
         """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""

@@ -134,20 +134,16 @@ def _lead(problem: Problem, start: Array, bounds: Array, ftol: float) -> _Lead |
     if part is None:
         return None
     with one_blas_thread(part.n_rows < SMALL):
-        return _led(problem, part, start, bounds, ftol)
-
-
-def _led(problem: Problem, part: Problem, start: Array, bounds: Array, ftol: float) -> _Lead | None:
-    objective = Objective(part.while_searching(), None, None)
-    found = _minimise(objective, start, bounds, np.ones(len(start)), ftol, GTOL)
-    if objective.best is None:
-        return None
-    pressed = np.zeros(len(start), dtype=bool)
-    pressed[list(at_bounds(found.theta, bounds))] = True
-    pressed &= np.abs(found.g) > FLAT
-    theta = np.where(pressed, found.theta, np.clip(found.theta, start - FAR, start + FAR))
-    # the curvature grows with the rows, if less than they do
-    curvature = _curvature(objective, theta, bounds) * np.sqrt(problem.n_rows / part.n_rows)
+        objective = Objective(part, None, None)
+        found = _minimise(objective, start, bounds, np.ones(len(start)), ftol, GTOL)
+        if objective.best is None:
+            return None
+        pressed = np.zeros(len(start), dtype=bool)
+        pressed[list(at_bounds(found.theta, bounds))] = True
+        pressed &= np.abs(found.g) > FLAT
+        theta = np.where(pressed, found.theta, np.clip(found.theta, start - FAR, start + FAR))
+        # the curvature grows with the rows, if less than they do
+        curvature = _curvature(objective, theta, bounds) * np.sqrt(problem.n_rows / part.n_rows)
     scale = np.clip(curvature, 1.0, SHARPEST) ** -0.5
     return _Lead(theta, scale, part.n_rows, problem.sites_of_part(objective.best.sites))
 
@@ -179,30 +175,36 @@ def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Arra
     free[list(at_bounds(point.theta, bounds))] = False
     idle = 0
     for _ in range(MAX_POLISH):
-        left_to_gain = 0.5 * float(g[free] @ H[np.ix_(free, free)] @ g[free])
+        was = np.abs(g[free]).max(initial=0.0)
+        step = H[np.ix_(free, free)] @ g[free]
         nothing = objective.problem.slack * max(1.0, abs(point.log_evidence))
-        if np.abs(g[free]).max(initial=0.0) <= POLISHED or left_to_gain <= nothing:
-            break
-        if idle == MAX_IDLE:
+        if was <= POLISHED or 0.5 * float(g[free] @ step) <= nothing or idle == MAX_IDLE:
             break
         target = point.theta.copy()
-        target[free] -= H[np.ix_(free, free)] @ g[free]
+        target[free] -= step
         target = np.clip(target, bounds[:, 0], bounds[:, 1])
         result = objective.evaluate(target, gradient=True)
         if result is None or result.gradient is None:
             break
-        s, y = target - point.theta, -result.gradient - g
-        if s @ y > 0:
-            # the BFGS update of the inverse Hessian, from steps that are refused too
-            rho = 1.0 / (s @ y)
-            V = np.eye(len(g)) - rho * np.outer(s, y)
-            H = V @ H @ V.T + rho * np.outer(s, s)
+        # from steps that are refused too
+        H = bfgs_update(H, target - point.theta, -result.gradient - g)
         noise = NOISE * max(1.0, abs(point.log_evidence))
-        left, was = np.abs(result.gradient[free]).max(), np.abs(g[free]).max()
-        closer = left < was
+        left = np.abs(result.gradient[free]).max()
         idle = 0 if left < HALF * was else idle + 1
         gain = result.log_evidence - point.log_evidence
-        if gain > noise or (closer and gain >= -noise):
+        if gain > noise or (left < was and gain >= -noise):
             point = Point.of(target, result)
             g = -result.gradient
     return point
+
+
+def bfgs_update(H: Array, s: Array, y: Array) -> Array:
+    """Inverse of the Hessian after a step s by which the gradient changed by y.
+
+    As it was where the two say that the function bends down.
+    """
+    if not s @ y > 0:
+        return H
+    rho = 1.0 / (s @ y)
+    V = np.eye(len(s)) - rho * np.outer(s, y)
+    return np.asarray(V @ H @ V.T + rho * np.outer(s, s))

@@ -171,7 +171,7 @@ class NestedPrior(Prior):
         held = float((factor.d > 0.0).sum() - left.sum())
         if held > CROWDED * room_for(*factor.d.shape):
             return None
-        return NestedCoarse(self, CoarseClasses.of(self.class_prior, self.precisions(tau)))
+        return NestedCoarse(self, CoarseClasses.of(self.class_prior, factor.d))
 
     @cached_property
     def last(self) -> "_Last":

@@ -175,13 +175,11 @@ class MultinomialProbit(JointScheme):
 
     def while_learning(self, method: InferenceMethod) -> InferenceMethod:
         """To `LEARNING`: the evidence, stationary in the sites, is then right to 1e-11."""
-        assert isinstance(method, EP)
-        return replace(method, tol=max(method.tol, LEARNING))
+        return _no_finer(method, LEARNING)
 
     def while_searching(self, method: InferenceMethod) -> InferenceMethod:
         """To `SEARCHING`."""
-        assert isinstance(method, EP)
-        return replace(method, tol=max(method.tol, SEARCHING))
+        return _no_finer(method, SEARCHING)
 
     def infer(
         self,
@@ -211,6 +209,11 @@ class MultinomialProbit(JointScheme):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
         return argmax_probabilities(mean, covariance, noise=1.0)
+
+
+def _no_finer(method: InferenceMethod, tol: float) -> EP:
+    assert isinstance(method, EP)
+    return replace(method, tol=max(method.tol, tol))
 
 
 @final
