@@ -5,11 +5,12 @@ docstring says "lower". LAPACK wants Fortran order: the lower triangle of a C-or
 upper triangle of its transposed view, so every call below passes ``A.T`` with ``lower=0`` and no
 copy is made. All calls go through `scipy.linalg`: numpy's own products live in a second OpenBLAS
 with its own threads, and the two pools slow each other down (a product of a 2000 x 2000 matrix
-with a vector took 8 ms through numpy and 0.1 ms here).
+with a vector took 8 ms through numpy and 0.1 ms here). What takes a `Real` works in single
+precision on arrays of that.
 """
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from scipy.linalg import blas, eigh, lapack
 from gpclass.exceptions import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
+Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
 # Rows handled at a time in elementwise passes: 64 rows of a few thousand doubles stay in the cache.
 BLOCK: Final = 64
@@ -26,9 +28,14 @@ BLOCK: Final = 64
 TILE: Final = 8
 
 
-def symmetric_product(K: Array, v: Array) -> Array:
-    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,)."""
-    return np.asarray(blas.dsymv(1.0, K.T, v))
+def _routine(library: Any, name: str, A: NDArray[Any]) -> Any:
+    """Routine of BLAS or LAPACK for the precision of A."""
+    return getattr(library, ("s" if A.dtype == np.float32 else "d") + name)
+
+
+def symmetric_product(K: Real, v: Array) -> Real:
+    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,), in the precision of K."""
+    return np.asarray(_routine(blas, "symv", K)(1.0, K.T, v))
 
 
 def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> None:
@@ -46,7 +53,7 @@ def mirror_lower(A: NDArray[np.floating]) -> None:
         block[:] = np.tril(block) + np.tril(block, -1).T
 
 
-def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Array:
+def scale_rows_and_columns(A: Real, s: Array, out: Real | None = None) -> Real:
     """Lower triangle of ``diag(s) A diag(s)`` (the upper one is left undefined).
 
     Parameters
@@ -59,6 +66,7 @@ def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Arra
     n = len(A)
     if out is None:
         out = np.empty_like(A)
+    s = s.astype(A.dtype, copy=False)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
         block = out[start:stop, :stop]
@@ -67,7 +75,7 @@ def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Arra
     return out
 
 
-def cholesky(A: Array, what: str = "the matrix") -> Array:
+def cholesky(A: Real, what: str = "the matrix") -> Real:
     """Factor ``A = L L^T`` in place; the lower triangle of A becomes L.
 
     Parameters
@@ -88,7 +96,7 @@ def cholesky(A: Array, what: str = "the matrix") -> Array:
     NotPositiveDefiniteError
         Naming the matrix, the failing leading minor, and whether entries are not finite.
     """
-    _, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+    _, info = _routine(lapack, "potrf", A)(A.T, lower=0, clean=0, overwrite_a=1)
     if info > 0 or (info == 0 and not np.isfinite(A.diagonal()).all()):
         raise NotPositiveDefiniteError(
             f"{what} of shape {A.shape} is not positive definite"
@@ -97,10 +105,11 @@ def cholesky(A: Array, what: str = "the matrix") -> Array:
     return A
 
 
-def solve_factored(L: Array, v: Array) -> Array:
-    """``(L L^T)^-1 v`` for v of shape (n,)."""
-    w = blas.dtrsv(L.T, v, lower=0, trans=1)
-    return np.asarray(blas.dtrsv(L.T, w, lower=0, trans=0, overwrite_x=1))
+def solve_factored(L: Real, v: Array) -> Real:
+    """``(L L^T)^-1 v`` for v of shape (n,), in the precision of L."""
+    solve = _routine(blas, "trsv", L)
+    w = solve(L.T, v, lower=0, trans=1)
+    return np.asarray(solve(L.T, w, lower=0, trans=0, overwrite_x=1))
 
 
 def solve_lower_columns_in_place(L: Array, V: Array) -> Array:
@@ -112,9 +121,9 @@ def solve_lower_columns_in_place(L: Array, V: Array) -> Array:
     return V
 
 
-def invert_factored_in_place(L: Array) -> Array:
+def invert_factored_in_place(L: Real) -> Real:
     """Overwrite the lower triangle of L by that of ``(L L^T)^-1``."""
-    _, info = lapack.dpotri(L.T, lower=0, overwrite_c=1)
+    _, info = _routine(lapack, "potri", L)(L.T, lower=0, overwrite_c=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"a factor of shape {L.shape} has a zero on its diagonal")
     return L
@@ -126,10 +135,10 @@ def add_row_products(G: Array, Y: Array, scale: float) -> None:
         blas.dsyrk(scale, Y.T, beta=1.0, c=G.T, lower=0, overwrite_c=1)
 
 
-def solve_lower_rows_in_place(L: Array, Z: Array) -> Array:
+def solve_lower_rows_in_place(L: Real, Z: Real) -> Real:
     """Overwrite Z of shape (m, n) by ``Z L^-T``: every row z by ``L^-1 z``."""
     if len(Z):
-        blas.dtrsm(1.0, L.T, Z.T, side=0, lower=0, trans_a=1, overwrite_b=1)
+        _routine(blas, "trsm", L)(1.0, L.T, Z.T, side=0, lower=0, trans_a=1, overwrite_b=1)
     return Z
 
 
@@ -141,16 +150,19 @@ def solve_factored_rows_in_place(L: Array, Z: Array) -> Array:
     return Z
 
 
-def symmetric_rows(K: Array, Z: Array) -> Array:
-    """``Z K`` for a symmetric K of shape (n, n) and Z of shape (m, n): ``K z`` for every row z."""
+def symmetric_rows(K: Real, Z: Array) -> Real:
+    """``Z K`` for a symmetric K of shape (n, n) and Z of shape (m, n): ``K z`` for every row z.
+
+    In the precision of K.
+    """
     if len(Z) == 1:
         return symmetric_product(K, Z[0])[None]
-    return np.asarray(blas.dgemm(1.0, K.T, Z.T).T)
+    return np.asarray(_routine(blas, "gemm", K)(1.0, K.T, Z.T).T)
 
 
-def add_row_crossings(G: Array, Z: Array, scale: float) -> None:
+def add_row_crossings(G: Real, Z: Real, scale: float) -> None:
     """Add ``scale Z Z^T`` to the lower triangle of G, in place; Z of shape (n, k)."""
-    blas.dsyrk(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
+    _routine(blas, "syrk", G)(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
 
 
 def solve_upper_columns_in_place(L: Array, V: Array) -> Array:
@@ -170,12 +182,13 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
     blas.dsyr2k(scale, U.T, V.T, beta=1.0, c=G.T, lower=0, overwrite_c=1)
 
 
-def scale_mirror_add(A: Array, s: Array, total: Array) -> None:
+def scale_mirror_add(A: Real, s: Array, total: Real) -> None:
     """Make A, from its lower triangle, the whole of ``diag(s) A diag(s)``; add that to ``total``.
 
     In one pass, in place; ``total`` of shape (n, n) gets the lower triangle.
     """
     n = len(A)
+    s = s.astype(A.dtype, copy=False)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
         block = A[start:stop, :stop]
@@ -187,7 +200,7 @@ def scale_mirror_add(A: Array, s: Array, total: Array) -> None:
         corner[:] = np.tril(corner) + np.tril(corner, -1).T
 
 
-def log_det_factored(L: Array) -> float:
+def log_det_factored(L: Real) -> float:
     """``log |L L^T|``."""
     return float(2.0 * np.log(L.diagonal()).sum())
 
@@ -288,7 +301,7 @@ class QuasiDefinite:
         full = M.copy()
         mirror_lower(full)
         full = full[np.ix_(order, order)]
-        L11 = cholesky(np.ascontiguousarray(full[:p, :p]), what)
+        L11: Array = cholesky(np.ascontiguousarray(full[:p, :p]), what)
         C = solve_lower_columns_in_place(L11, np.ascontiguousarray(full[:p, p:])) if p else None
         schur = np.ascontiguousarray(-full[p:, p:])
         if C is not None:
@@ -345,11 +358,11 @@ class QuasiDefinite:
         add_row_products(A, V[p:], 1.0)
 
 
-def product(A: Array, B: Array) -> Array:
-    """``A B`` for A of shape (n, k) and B of shape (k, m), C-contiguous."""
+def product(A: Real, B: NDArray[np.floating]) -> Real:
+    """``A B`` for A of shape (n, k) and B of shape (k, m), C-contiguous; in the precision of A."""
     if 0 in A.shape or 0 in B.shape:
-        return np.zeros((A.shape[0], B.shape[1]))
-    return np.asarray(blas.dgemm(1.0, B.T, A.T).T)
+        return np.zeros((A.shape[0], B.shape[1]), A.dtype)
+    return np.asarray(_routine(blas, "gemm", A)(1.0, B.T, A.T).T)
 
 
 def single_inverse(K: Array, s: Array) -> NDArray[np.float32]:
@@ -366,28 +379,19 @@ def single_inverse(K: Array, s: Array) -> NDArray[np.float32]:
         block = K[start:stop, :stop] * s[:stop]
         np.multiply(block, s[start:stop, None], out=A[start:stop, :stop], casting="same_kind")
     A.flat[:: len(K) + 1] += 1.0
-    _, info = lapack.spotrf(A.T, lower=0, clean=0, overwrite_a=1)
-    if info == 0:
-        _, info = lapack.spotri(A.T, lower=0, overwrite_c=1)
-    if info != 0 or not np.isfinite(A.diagonal()).all():
-        raise NotPositiveDefiniteError(f"I + S K S of shape {K.shape} is singular in float32")
+    invert_factored_in_place(cholesky(A, "I + S K S in single precision"))
     mirror_lower(A)
     return A
 
 
-def single_product(A: NDArray[np.float32], B: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``A B`` in single precision for A of shape (n, k) and B of shape (k, m), C-contiguous."""
-    return np.asarray(blas.sgemm(1.0, B.T, A.T).T)
-
-
-def gram(A: Array, s: Array) -> Array:
+def gram(A: Real, s: Real) -> Real:
     """``A^T diag(s) A`` of shape (k, k), for A of shape (n, k) and s of shape (n,)."""
     if 0 in A.shape:
-        return np.zeros((A.shape[1], A.shape[1]))
-    return np.asarray(blas.dgemm(1.0, A.T, A.T * s, trans_b=1).T)
+        return np.zeros((A.shape[1], A.shape[1]), A.dtype)
+    return np.asarray(_routine(blas, "gemm", A)(1.0, A.T, A.T * s, trans_b=1).T)
 
 
-def symmetric_eigen(A: Array) -> tuple[Array, Array]:
+def symmetric_eigen(A: Real) -> tuple[Real, Real]:
     """Eigenvalues, ascending, and orthonormal eigenvectors of a symmetric A of shape (n, n).
 
     Returns

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP
 from gpclass.likelihoods import Probit
 from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior
-from gpclass.multiclass.nested import NestedPrior, nested_ep
+from gpclass.multiclass.nested import nested_ep
+from gpclass.multiclass.nested_prior import NestedFactor, NestedPrior
 from gpclass.priors import DensePrior
 from gpclass.sites import Sites
 
@@ -500,10 +502,12 @@ def test_the_coarse_model_with_all_features_is_exact(shared):
     prior = NestedPrior(as_prior(Ks, shared), codes, np.array([1.0, 3, 1, 1, 2, 1]))
     rng = np.random.default_rng(9)
     tau, other = rng.uniform(0.1, 1.0, (2, prior.n))
-    model = prior.coarse(tau)
+    model = prior.factor(tau).coarse()
     for precisions in (tau, other):
         want = prior.factor(precisions).marginal_variances()
-        np.testing.assert_allclose(model.variances(precisions), want, rtol=1e-5)
+        for few_digits in (False, True):
+            got = model.variances(precisions, few_digits=few_digits)
+            np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def smooth(n, n_classes, shared):
@@ -518,10 +522,12 @@ def test_the_coarse_model_answers_how_variances_move(shared):
     codes, Ks, _ = smooth(80, 5, shared)
     prior = NestedPrior(as_prior(Ks, shared), codes)
     tau = nested_ep(prior.class_prior, codes).sites.tau
-    model = prior.coarse(tau)
+    model = prior.factor(tau).coarse()
     moved = tau * np.random.default_rng(10).uniform(0.9, 1.1, prior.n)
     exact = prior.factor(moved).marginal_variances() - prior.factor(tau).marginal_variances()
-    close(model.variances(moved) - model.variances(tau), exact, 0.02)
+    for few_digits in (False, True):
+        found, before = (model.variances(t, few_digits=few_digits) for t in (moved, tau))
+        close(found - before, exact, 0.02)
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
@@ -530,7 +536,7 @@ def test_the_coarse_model_spares_factorisations(shared, monkeypatch):
     start = nested_ep(as_prior(nearby, shared), codes)
     q = nested_ep(as_prior(Ks, shared), codes, init=start)
     with monkeypatch.context() as patched:
-        patched.setattr(NestedPrior, "coarse", lambda self, tau: Misleading(failing=True))
+        patched.setattr(NestedFactor, "coarse", lambda self: Misleading(failing=True))
         plain = nested_ep(as_prior(Ks, shared), codes, init=start)
     assert q.converged
     assert plain.converged
@@ -544,7 +550,7 @@ class Misleading:
     def __init__(self, failing):
         self.failing, self.random = failing, np.random.default_rng(11)
 
-    def variances(self, tau):
+    def variances(self, tau, *, few_digits):
         if self.failing:
             raise NotPositiveDefiniteError("rounding drowns the model")
         return self.random.uniform(0.1, 10.0, len(tau))
@@ -554,7 +560,7 @@ class Misleading:
 def test_a_coarse_model_that_misleads_is_left(failing, monkeypatch):
     codes, Ks, _ = smooth(30, 4, True)
     want = nested_ep(as_prior(Ks, True), codes)
-    monkeypatch.setattr(NestedPrior, "coarse", lambda self, tau: Misleading(failing))
+    monkeypatch.setattr(NestedFactor, "coarse", lambda self: Misleading(failing))
     got = nested_ep(as_prior(Ks, True), codes)
     assert got.converged
     np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-11)
@@ -579,3 +585,82 @@ def test_variances_spare_the_pullback_a_solve():
     between.coupled.covariances()
     close(between.pullback(a), want, 1e-12, "after the covariances")
     close(between.marginal_variances(), variances, 1e-12)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
+def test_factors_in_single_precision_are_nearly_those_in_double(shared):
+    codes, Ks, _ = smooth(60, 4, shared)
+    counts = np.random.default_rng(12).integers(1, 4, 60).astype(float)
+    prior = NestedPrior(as_prior(Ks, shared), codes, counts)
+    tau = np.random.default_rng(13).uniform(0.0, 1.0, prior.n)
+    tau[::7] = 0.0
+    tau[::11] = 1e-30
+    r = np.random.default_rng(14).standard_normal(prior.n)
+    exact = prior.factor(tau)
+    want = exact.marginal_variances(), exact.shrink(r), exact.log_det
+    rough = prior.roughly(tau).factor(tau)
+    np.testing.assert_allclose(rough.marginal_variances(), want[0], rtol=1e-3)
+    close(rough.shrink(r), want[1], 1e-4)
+    np.testing.assert_allclose(rough.log_det, want[2], rtol=1e-4)
+    assert rough.coupled.L.dtype == rough.coupled.L_P.dtype == np.float32
+    # the two share the memory of one factor, and each has its own when it is asked
+    np.testing.assert_allclose(prior.factor(tau).log_det, want[2], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("signal", "what"), [(3e3, "single precision"), (1e7, "I . S K S")])
+def test_single_precision_is_refused_where_it_would_hold_nothing(signal, what):
+    X, codes, _ = problem(40, 3, True)
+    prior = NestedPrior(ClassPrior(rbf(X, signal, 1.0), 3), codes)
+    tau = np.full(prior.n, 0.5)
+    assert prior.roughly(tau) is None
+    with pytest.raises(NotPositiveDefiniteError, match=what):
+        replace(prior, single=True).factor(tau)
+
+
+def counted(monkeypatch):
+    """How many factors were made in single precision, and how many in double."""
+    made = {True: 0, False: 0}
+    factor = ClassPrior.factor
+
+    def counting(self, d, *, single=False):
+        made[single] += 1
+        return factor(self, d, single=single)
+
+    monkeypatch.setattr(ClassPrior, "factor", counting)
+    return made
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
+def test_rough_factors_lead_to_the_same_end(shared, monkeypatch):
+    codes, Ks, nearby = smooth(80, 5, shared)
+    start = nested_ep(as_prior(nearby, shared), codes)
+    want = nested_ep(as_prior(Ks, shared), codes)
+    made = counted(monkeypatch)
+    method = EP(tol=1e-5)
+    q = nested_ep(as_prior(Ks, shared), codes, method, init=start)
+    assert q.converged
+    assert made[True] >= 1
+    assert made[True] + made[False] == q.n_factorisations
+    np.testing.assert_allclose(q.log_evidence, want.log_evidence, rtol=1e-10)
+    close(q.evidence_pullback(), want.evidence_pullback(), 1e-5)
+    with monkeypatch.context() as patched:
+        patched.setattr(NestedPrior, "roughly", lambda self, tau: None)
+        rough, exact = made[True], made[False]
+        plain = nested_ep(as_prior(Ks, shared), codes, method, init=start)
+        assert made[True] == rough
+        assert made[False] - exact == plain.n_factorisations
+    np.testing.assert_allclose(q.log_evidence, plain.log_evidence, rtol=1e-10)
+
+
+def test_rough_factors_that_hold_nothing_are_left(monkeypatch):
+    codes, Ks, nearby = smooth(30, 4, True)
+    start = nested_ep(as_prior(nearby, True), codes)
+    want = nested_ep(as_prior(Ks, True), codes)
+
+    def refuse(self):
+        raise NotPositiveDefiniteError("single precision leaves everything")
+
+    monkeypatch.setattr(NestedFactor, "check", refuse)
+    q = nested_ep(as_prior(Ks, True), codes, EP(tol=1e-6), init=start)
+    assert q.converged
+    np.testing.assert_allclose(q.log_evidence, want.log_evidence, rtol=1e-10)

@@ -160,7 +160,8 @@ class LatentGaussian:
 
     def inverse_times(self, f: Array) -> Array:
         """``K^+ f`` for f of shape (n, R) in the range of K, for a prior."""
-        return linalg.product(self.weight_root, linalg.product(self.weight_root.T, f))
+        weights: Array = linalg.product(self.weight_root.T, f)
+        return linalg.product(self.weight_root, weights)
 
     def spread(self, u: Array) -> Array:
         """``root u`` for u of shape (r, R)."""

@@ -126,13 +126,22 @@ class ClassPrior:
         ]
         return np.stack(columns, axis=1)
 
-    def factor(self, d: Array) -> CoupledFactor:
+    @cached_property
+    def in_single(self) -> tuple[NDArray[np.float32], ...]:
+        """`covariances` in single precision."""
+        if self.shared:
+            return (self.covariances[0].astype(np.float32),) * self.n_classes
+        return tuple(K.astype(np.float32) for K in self.covariances)
+
+    def factor(self, d: Array, *, single: bool = False) -> CoupledFactor:
         """Factorise the prior beside sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``.
 
         Parameters
         ----------
         d : ndarray of shape (n, C)
             Not negative. A row of zeros is a row without a site.
+        single : bool, default=False
+            Whether in single precision, for half the time and memory.
 
         Raises
         ------
@@ -145,6 +154,8 @@ class ClassPrior:
             raise ValueError(f"d must have shape {(self.n, self.n_classes)}, got {d.shape}")
         if not (np.isfinite(d).all() and (d >= 0).all()):
             raise ValueError("d must be finite and not negative")
+        if single:
+            return CoupledFactor.of(self.in_single, d)
         try:
             return CoupledFactor.of(self.covariances, d)
         except NotPositiveDefiniteError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from gpclass import linalg
 from gpclass.multiclass.class_prior import ClassPrior
 
 Array = NDArray[np.float64]
+Single = NDArray[np.float32]
 
 # Features of all classes together, in n C^(1/3): a model's cost then grows slower than a factor's.
 SHARE: Final = 0.4
@@ -54,23 +55,22 @@ class CoarseClasses:
     True
     """
 
-    features: tuple[NDArray[np.float32], ...]
+    features: tuple[Single, ...]
     left: Array
 
     @classmethod
     def of(cls, classes: ClassPrior, d: Array) -> "CoarseClasses":
         """Choose features for sites whose d, of shape (n, C), is near this one."""
-        weights = np.ascontiguousarray(d.T) ** EMPHASIS
+        weights = np.ascontiguousarray(d.T**EMPHASIS, np.float32)
         C, n = weights.shape
         room = room_for(n, C)
         depth = min(n, int(CANDIDATES * room / C) + 1)
-        candidates: Sequence[Array]
+        K = classes.in_single
+        candidates: Sequence[Single]
         if classes.shared:
-            candidates = (_pivoted(classes.covariances[0], weights.mean(axis=0), depth),) * C
+            candidates = (_pivoted(K[0], weights.mean(axis=0), depth),) * C
         else:
-            candidates = [
-                _pivoted(K, w, depth) for K, w in zip(classes.covariances, weights, strict=True)
-            ]
+            candidates = [_pivoted(K_c, w, depth) for K_c, w in zip(K, weights, strict=True)]
         turned, sizes = [], []
         for Phi, w in zip(candidates, weights, strict=True):
             values, vectors = linalg.symmetric_eigen(linalg.gram(np.ascontiguousarray(Phi.T), w))
@@ -81,34 +81,44 @@ class CoarseClasses:
         features, left = [], classes.diagonal.copy()
         for c, (Phi, vectors, values) in enumerate(zip(candidates, turned, sizes, strict=True)):
             kept = vectors[:, values >= min(least, values[-1])]  # one at least
-            chosen = linalg.product(np.ascontiguousarray(kept.T), Phi).astype(np.float32)
+            chosen = linalg.product(np.ascontiguousarray(kept.T), Phi)
             left[:, c] -= np.einsum("kn,kn->n", chosen, chosen, dtype=np.float64)
             features.append(chosen)
         return cls(tuple(features), np.maximum(left, 0.0))
 
-    def deviations(self, d: Array) -> Array:
+    def deviations(self, d: Array, *, single: bool = False) -> Array:
         """Variances of ``f^ - f_c``, f^ a row's mean of f weighted by d; shape (n, C).
 
         With ``Z = stack of Phi_c^T d_c / t``, t the sum of a row's d, and
         ``H = I + blockdiag(Phi_c^T D_c Phi_c) - Z diag(t) Z^T`` the weights of the features have
         the covariance H^-1.
 
+        Parameters
+        ----------
+        d : ndarray of shape (n, C)
+        single : bool, default=False
+            Whether in single precision.
+
         Raises
         ------
         NotPositiveDefiniteError
             Where rounding drowns H.
         """
-        total = d.sum(axis=1)
-        share = d / total[:, None]
-        features = [Phi.astype(np.float64) for Phi in self.features]
+        precision = np.float32 if single else np.float64
+        features: list[NDArray[Any]]
+        features = [Phi.astype(precision, copy=False) for Phi in self.features]
         ends = np.cumsum([0, *map(len, features)])
         blocks = [slice(a, b) for a, b in pairwise(ends)]
-        Z = np.concatenate([Phi * s for Phi, s in zip(features, share.T, strict=True)])
-        H = np.zeros((len(Z), len(Z)))
-        linalg.add_row_crossings(H, Z * np.sqrt(total), -1.0)
-        for block, Phi, d_c in zip(blocks, features, d.T, strict=True):
-            own = np.zeros((len(Phi), len(Phi)))
-            linalg.add_row_crossings(own, Phi * np.sqrt(d_c), 1.0)
+        total = d.sum(axis=1)
+        share = d / total[:, None]
+        shares = np.ascontiguousarray(share.T, precision)
+        roots = np.sqrt(np.ascontiguousarray(d.T)).astype(precision, copy=False)
+        Z = np.concatenate([Phi * s for Phi, s in zip(features, shares, strict=True)])
+        H: NDArray[Any] = np.zeros((len(Z), len(Z)), precision)
+        linalg.add_row_crossings(H, Z * np.sqrt(total).astype(precision), -1.0)
+        for block, Phi, root in zip(blocks, features, roots, strict=True):
+            own = np.zeros((len(Phi), len(Phi)), precision)
+            linalg.add_row_crossings(own, Phi * root, 1.0)
             H[block, block] += own
         H.flat[:: len(H) + 1] += 1.0
         linalg.invert_factored_in_place(linalg.cholesky(H, "the coarse model's precision"))
@@ -130,15 +140,15 @@ def room_for(n: int, n_classes: int) -> int:
     return min(max(int(SHARE * n * np.cbrt(n_classes)), FEW * n_classes), n * n_classes)
 
 
-def _pivoted(K: Array, weights: Array, depth: int) -> Array:
+def _pivoted(K: Single, weights: Single, depth: int) -> Single:
     """Rows of a pivoted Cholesky factor of K, at most ``depth``; pivots by weighted variance."""
     n = len(K)
     left = K.diagonal().copy()
-    rows = np.empty((depth, n))
+    rows = np.empty((depth, n), K.dtype)
     for k in range(depth):
         pivot = int(np.argmax(weights * left))
         if not left[pivot] > LEAST * K[pivot, pivot]:
-            return rows[:k] if k else np.zeros((1, n))
+            return rows[:k] if k else np.zeros((1, n), K.dtype)
         row = rows[k]
         row[:] = K[pivot]
         if k:

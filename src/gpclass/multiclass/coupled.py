@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 # Below this a precision is not divided by, and a row of such precisions has no site: their
 # products would be lost among the subnormal numbers.
 TINY_PRECISION: Final = 1e-280
+TINY_IN_SINGLE: Final = 1e-20
 # New inputs handled at a time: memory of C n CHUNK doubles.
 CHUNK: Final = 256
 
@@ -39,6 +40,8 @@ class CoupledFactor:
 
     Made by `ClassPrior.factor`. Of the two stacks of C matrices that it may hold, the Cholesky
     factors stay; the other holds what was asked for last, and `release` gives it up.
+
+    In single precision, where K is: what leads an iteration on costs half as much then.
 
     Parameters
     ----------
@@ -83,8 +86,8 @@ class CoupledFactor:
     precision_diagonal: Array
 
     @classmethod
-    def of(cls, covariances: tuple[Array, ...], d: Array) -> "CoupledFactor":
-        """Factorise; `ClassPrior.factor` checks the arguments.
+    def of(cls, covariances: tuple[Any, ...], d: Array) -> "CoupledFactor":
+        """Factorise, in the covariances' precision; `ClassPrior.factor` checks the arguments.
 
         Raises
         ------
@@ -96,8 +99,9 @@ class CoupledFactor:
         sited = total > TINY_PRECISION
         d = np.where(sited[:, None], d, 0.0)
         scales = np.sqrt(np.ascontiguousarray(d.T))
-        L, E = np.empty((C, n, n)), np.empty((C, n, n))
-        P = np.zeros((n, n))
+        precision = covariances[0].dtype
+        L, E = np.empty((C, n, n), precision), np.empty((C, n, n), precision)
+        P = np.zeros((n, n), precision)
         log_det = -float(np.log(total[sited]).sum())
         for K_c, s, L_c, E_c in zip(covariances, scales, L, E, strict=True):
             linalg.scale_rows_and_columns(K_c, s, out=L_c)
@@ -111,7 +115,7 @@ class CoupledFactor:
         L_P.flat[:: n + 1] += np.where(sited, 0.0, 1.0)
         linalg.cholesky(L_P, "the sum of the classes' precisions")
         log_det += linalg.log_det_factored(L_P)
-        diagonals = np.stack([E_c.diagonal() for E_c in E], axis=1)
+        diagonals = np.stack([E_c.diagonal() for E_c in E], axis=1).astype(np.float64)
         factor = cls(covariances, d, L, P, L_P, log_det, diagonals)
         factor.__dict__["_E"] = E
         return factor
@@ -120,6 +124,11 @@ class CoupledFactor:
     def n_classes(self) -> int:
         """Number of classes C."""
         return len(self.K)
+
+    @property
+    def tiny(self) -> float:
+        """Precision up to which none is divided by."""
+        return TINY_PRECISION if self.L.dtype == np.float64 else TINY_IN_SINGLE
 
     @property
     def shared(self) -> bool:
@@ -181,7 +190,7 @@ class CoupledFactor:
         """``E_c z_c`` for every row of Z, by solves: as exact as B_c allows."""
         s = self._scales
         solved = [linalg.solve_factored(L_c, v) for L_c, v in zip(self.L, s * Z, strict=True)]
-        return s * np.stack(solved)
+        return np.asarray(s * np.stack(solved))
 
     def shrink(self, B: Array) -> Array:
         """``(I + W K)^-1 B = B - F K B`` for B of shape (n, C), one vector of n C numbers."""
@@ -202,7 +211,7 @@ class CoupledFactor:
         E, d = self._E, self.d
         V = np.empty_like(d)
         for c, K_c in enumerate(self.K):
-            usable = d[:, c] > TINY_PRECISION
+            usable = d[:, c] > self.tiny
             V[:, c] = np.einsum("ij,ij->i", E[c], K_c) / np.where(usable, d[:, c], 1.0)
             rest = np.flatnonzero(~usable)
             if len(rest):
@@ -221,9 +230,9 @@ class CoupledFactor:
         V, d = self.class_variances, self.d
         X = self._take_E()
         for c, K_c in enumerate(self.K):
-            rest = np.flatnonzero(d[:, c] <= TINY_PRECISION)
+            rest = np.flatnonzero(d[:, c] <= self.tiny)
             small = linalg.symmetric_rows(X[c], K_c[rest]) if len(rest) else None
-            X[c] *= (-1.0 / np.where(d[:, c] > TINY_PRECISION, d[:, c], 1.0))[:, None]
+            X[c] *= (-1.0 / np.where(d[:, c] > self.tiny, d[:, c], 1.0))[:, None]
             X[c].flat[:: len(d) + 1] = d[:, c] * V[:, c]
             if small is not None:
                 X[c][rest] = small

@@ -189,7 +189,7 @@ class SharedPreconditioner:
         p, Kp = X, X
         old, remains = np.inf, 1.0
         for _ in range(limit):
-            z = linalg.single_product(self.inverse, left / root)
+            z = linalg.product(self.inverse, left / root)
             z *= root
             Kz = (left - z) * per_omega
             qz = single_dot(left, Kz)
