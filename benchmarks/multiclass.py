@@ -82,8 +82,8 @@ def run_evidence(repeat: int, dry: bool, rows: Sequence[str] = ROWS) -> Figures:
             "factors: factorisations of all classes in one evaluation",
             "sklearn: its C evidences of one class against the rest, each with its gradient (it "
             f"has none of their mean), once, and for at most {JUDGED} classes",
-            "nested: sites matched to 1e-5, as inside a learner (evidence right to 1e-12 of it, its "
-            "gradient to 3e-6 of the largest entry); to 1e-8: as at the end of a fit",
+            "nested: sites matched to 1e-5, as inside a learner (evidence right to 1e-12 of it, "
+            "gradient to 3e-6 of its largest entry); to 1e-8: as at the end of a fit",
         ],
     )
     for row in rows:
