@@ -157,8 +157,8 @@ class NestedPrior(Prior):
         factor = NestedFactor(self, tau)
         if tau.any():
             _ = factor.coupled  # what cannot be factorised is refused here
-        if self.single:
-            factor.check()
+            if self.single:
+                factor.check()
         return factor
 
     def roughly(self, tau: Array) -> "NestedPrior | None":
@@ -166,7 +166,8 @@ class NestedPrior(Prior):
 
         None where such a factor would be of no use. The two share the memory of one factor.
         """
-        if not (self._fits_single and self._condition(tau) <= LARGEST_CONDITION):
+        of_use = tau.any() and self._fits_single
+        if not (of_use and self._condition(tau) <= LARGEST_CONDITION):
             return None
         rough = replace(self, single=True)
         rough.__dict__["last"] = self.last
