@@ -160,6 +160,24 @@ def test_no_other_optimiser_finds_better_from_there():
     assert -other.fun <= learned.log_evidence + 1e-9
 
 
+@pytest.mark.parametrize("kernel", [1.0 * RBF(1.0), 1.0 * RBF([1.0, 1.0])], ids=["rbf", "ard"])
+def test_the_first_step_is_short(kernel, monkeypatch):
+    # L-BFGS-B's own is as long as the gradient where all is bounded, and leads into a corner
+    problem = make_problem(kernel, n=200)
+    assert np.linalg.norm(problem.evaluate(problem.theta).gradient) > 10.0
+    thetas = []
+    original = BinaryProblem.at
+
+    def at(self, theta):
+        thetas.append(np.array(theta))
+        return original(self, theta)
+
+    monkeypatch.setattr(BinaryProblem, "at", at)
+    MaximiseEvidence().learn(problem, starts_of(problem))
+    np.testing.assert_array_equal(thetas[0], problem.theta)
+    assert 0.25 < np.linalg.norm(thetas[1] - thetas[0]) <= 2.0
+
+
 def test_every_evaluation_lies_within_the_bounds():
     kernel = ConstantKernel(1.0, (0.5, 2.0)) * RBF([1.0, 1.0], (0.9, 1.5))
     problem = make_problem(kernel, noise=0.1)

@@ -259,5 +259,11 @@ class EP:
         for way in ways[1:]:
             if end.outcome.converged:
                 break
-            end = way.run(sites).after(end)
+            # what is near a fixed point is the better start, and the better end if none is found
+            near = end.sweep.residual <= LARGEST
+            following = way.run(end.sweep.posterior.sites if near else sites).after(end)
+            worse = following.sweep.residual > end.sweep.residual
+            if worse and not following.outcome.converged:
+                following = following._replace(sweep=end.sweep, outcome=end.outcome)
+            end = following
         return end

@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 PATIENCE: Final = 6
 # Least fraction of a step, in the logarithms of the variances.
 SMALLEST_STEP: Final = 1.0 / 16.0
+# Growth of a residual beyond which what was combined is forgotten; a little of it is no sign.
+GROWS: Final = 2.0
 # Newton's method takes over below this residual.
 NEWTON_FROM: Final = 0.1
 # Above this residual the next factor may be rough: what it misses is less than what follows.
@@ -60,7 +62,7 @@ class _History:
         ``last`` is the residual of the sweep before.
         """
         found = np.log(np.maximum(sweep.v, TINY))
-        if sweep.residual > last:
+        if sweep.residual > GROWS * last:
             # what was combined misled: begin anew, from the last variances
             self._found.clear()
             del self._tried[:-1]

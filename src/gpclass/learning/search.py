@@ -67,7 +67,7 @@ def climb(
         found = _minimise(objective, lead.theta, bounds, lead.scale, ftol, SCALED_GTOL)
         message = f"{found.message}; from where {lead.n_rows} rows had led"
     if found is None or objective.best is None:
-        found = _minimise(objective, start, bounds, np.ones(len(start)), ftol, GTOL)
+        found = _minimise(objective, start, bounds, None, ftol, GTOL)
         message = found.message
     best, g = objective.best, found.g
     if best is None or -found.value < best.log_evidence - ROUGH * abs(best.log_evidence):
@@ -94,12 +94,25 @@ class _Minimum(NamedTuple):
 
 
 def _minimise(
-    objective: Objective, start: Array, bounds: Array, scale: Array, ftol: float, gtol: float
+    objective: Objective, start: Array, bounds: Array, scale: Array | None, ftol: float, gtol: float
 ) -> _Minimum:
-    """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there."""
+    """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there.
+
+    None: in units in which that step has a length near one, or less. Between bounds L-BFGS-B itself
+    does not see to that, and its second evaluation is in a corner of them, where inference is
+    slowest and from where it seldom comes back to the maximum that is next to the start.
+    """
+    first = None
+    if scale is None:
+        first = objective(np.clip(start, bounds[:, 0], bounds[:, 1]))
+        # a power of two, by which theta is divided and multiplied without rounding
+        unit = 2.0 ** -round(0.5 * np.log2(max(1.0, float(np.linalg.norm(first[1])))))
+        scale, gtol = np.full(len(start), unit), gtol * unit
 
     def scaled(z: Array) -> tuple[float, Array]:
-        value, g = objective(np.clip(z * scale, bounds[:, 0], bounds[:, 1]))
+        nonlocal first
+        value, g = first or objective(np.clip(z * scale, bounds[:, 0], bounds[:, 1]))
+        first = None
         return value, g * scale
 
     found = minimize(
@@ -135,7 +148,7 @@ def _lead(problem: Problem, start: Array, bounds: Array, ftol: float) -> _Lead |
         return None
     with one_blas_thread(part.n_rows < SMALL):
         objective = Objective(part, None, None)
-        found = _minimise(objective, start, bounds, np.ones(len(start)), ftol, GTOL)
+        found = _minimise(objective, start, bounds, None, ftol, GTOL)
         if objective.best is None:
             return None
         pressed = np.zeros(len(start), dtype=bool)
