@@ -171,12 +171,13 @@ def test_a_weight_is_repetition(shared):
     np.testing.assert_allclose(one.evidence_pullback(), gather @ G @ gather.T, atol=1e-9)
 
 
+@pytest.mark.parametrize("weight", [0.0, 1e-300, 1e-200, 1e-100, 1e-30])
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_weight_of_zero_leaves_a_row_out(shared):
+def test_a_weight_of_nothing_or_next_to_it_leaves_a_row_out(shared, weight):
     X, codes, _ = problem(15, 3)
     weights = np.ones(15)
-    weights[[2, 7]] = 0.0
-    kept = np.flatnonzero(weights)
+    weights[[2, 7]] = weight
+    kept = np.flatnonzero(weights == 1.0)
     K = kernels(X, 3, shared)
     part = (
         np.ascontiguousarray(K[np.ix_(kept, kept)])

@@ -76,9 +76,11 @@ class SoftmaxApproximation:
         likeliest = pi.argmax(axis=1)
         pi[rows, likeliest] = 0.0
         others[rows, likeliest] = pi.sum(axis=1)
-        usable = d > TINY_PROBABILITY * weights[:, None]
+        # a row of next to no weight has no site in the factor
+        usable = (d > TINY_PROBABILITY * weights[:, None]) & (factor.d > 0.0)
         h = np.where(usable, d * others - factor.coupling_diagonal(), 0.0)
-        h /= np.where(usable, d, 1.0) ** 2
+        per_d = 1.0 / np.where(usable, d, 1.0)  # its square may overflow
+        h = h * per_d * per_d
         s = -0.5 * precision_product(d, h, weights)
         return factor.pullback(self.posterior.mean_weights, s)
 
