@@ -132,7 +132,7 @@ def run_evidence(repeat: int, dry: bool, rows: Sequence[str] = ROWS) -> Figures:
             )
         )
         limit = LIMITS[model]
-        if limit is not None:
+        if limit is not None and (model == "nested" or n_classes == JUDGED):
             what = f"{row}, warm, in (C + 1) floors, at n = {n}"
             figures.limits.append(Limit(what, by_floor / (n_classes + 1), limit))
     return figures
