@@ -77,9 +77,9 @@ def test_what_is_not_installed_is_a_row_with_the_reason():
     assert "GPML" not in done.stdout
 
 
-def as_page(result: Path, page: Path) -> subprocess.CompletedProcess[str]:
+def as_page(page: Path, *results: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.page", str(result), "--page", str(page)],
+        [sys.executable, "-m", "benchmarks.page", *map(str, results), "--page", str(page)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -108,7 +108,7 @@ def test_the_page_takes_the_tables_of_a_run(tmp_path):
     path.write_text(json.dumps(result))
     begin, end = "<!-- tables: written by benchmarks.page -->", "<!-- end of the tables -->"
     page.write_text(f"# Before\n{begin}\nold\n{end}\nafter\n")
-    done = as_page(path, page)
+    done = as_page(page, path)
     assert done.returncode == 0, done.stderr
     written = page.read_text()
     assert written.startswith("# Before\n")
@@ -116,14 +116,24 @@ def test_the_page_takes_the_tables_of_a_run(tmp_path):
     assert "old" not in written
     assert "| ep | 2000 |" in written
     assert "| a\\|b | 3.142 | at most 8 | kept |" in written
-    again = as_page(path, page)
+    again = as_page(page, path)
     assert again.returncode == 0, again.stderr
     assert page.read_text() == written
+    result["machine"]["commit"] = "later"
+    result["benchmarks"]["methods"]["rows"] = [["vi", "3000"]]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(result))
+    merged = as_page(page, path, other)
+    assert merged.returncode == 0, merged.stderr
+    written = page.read_text()
+    assert "| ep |" not in written
+    assert "| vi | 3000 |" in written
+    assert written.count("at commit x") == written.count("at commit later") == 1
 
 
 def test_a_run_of_an_older_form_is_refused(tmp_path):
     path = tmp_path / "run.json"
     path.write_text(json.dumps({"benchmarks": {"fit": {"records": []}}}))
-    done = as_page(path, tmp_path / "page.md")
+    done = as_page(tmp_path / "page.md", path)
     assert done.returncode == 2
     assert "older form" in done.stderr
