@@ -77,7 +77,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         (``optimizer=None``).
     learning : {"evidence", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, or by EM (KG06), which needs
-        fewer inferences and is worth it where these are slow ("vi").
+        fewer inferences for many length-scales, and is worth it where these are slow ("vi").
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
         What more than two classes are. "joint": one model of all, the multinomial probit for
         ``inference="ep"`` and the softmax for ``"laplace"``. "differences": the latent differences
