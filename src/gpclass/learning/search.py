@@ -26,8 +26,6 @@ NOISE: Final = 1e-12
 # Steps in a row that leave more than half of the gradient: what is left of it is noise.
 MAX_IDLE: Final = 2
 HALF: Final = 0.5
-# How far from a bound a parameter is left that the evidence says nothing about.
-SHORT: Final = 1.0
 # A part of the rows may move the logarithm of a hyperparameter by this much, or onto a bound that
 # it presses against with at least such a slope.
 FAR: Final = 4.0
@@ -82,8 +80,8 @@ def climb(
         best, g = Point.of(found.theta, finer), -finer.gradient
     elif not np.array_equal(best.theta, found.theta):
         return message, best
-    best, g, flat = _settle(objective, best, g, found.H, bounds)
-    return message, _polish(objective, best, g, found.H, bounds, flat)
+    best, g = _settle(objective, best, g, found.H, bounds)
+    return message, _polish(objective, best, g, found.H, bounds)
 
 
 class _Minimum(NamedTuple):
@@ -182,43 +180,33 @@ def _curvature(objective: Objective, theta: Array, bounds: Array) -> Array:
 
 def _settle(
     objective: Objective, point: Point, g: Array, H: Array, bounds: Array
-) -> tuple[Point, Array, NDArray[np.bool_]]:
-    """Move what the evidence hardly says anything about to where the gradient means it to be.
+) -> tuple[Point, Array]:
+    """Move what the evidence hardly says anything about onto the bound that the gradient means.
 
     A length-scale of a column that tells nothing has no maximum between its bounds, and ends where
-    rounding leads. Where its curvature would let it go beyond both bounds it ends `SHORT` of the
-    one ahead, if the evidence is no lower there; on the bound itself a warning would ask for wider
-    ones, which help nobody. The third result marks what the polish is to leave there.
+    rounding leads. Where its curvature would let it go beyond both bounds, and the evidence on the
+    one ahead is no lower, it ends there.
     """
     flat = H.diagonal() > (bounds[:, 1] - bounds[:, 0]) ** 2
     flat[list(at_bounds(point.theta, bounds))] = False
-    none = np.zeros_like(flat)
     if not flat.any():
-        return point, g, none
-    low, high = bounds[:, 0] + SHORT, bounds[:, 1] - SHORT
-    ahead = np.where(g < 0.0, np.maximum(high, point.theta), np.minimum(low, point.theta))
+        return point, g
+    ahead = np.where(g < 0.0, bounds[:, 1], bounds[:, 0])
     target = np.where(flat, ahead, point.theta)
     result = objective.evaluate(target, gradient=True)
     if result is None or result.gradient is None or result.log_evidence < point.log_evidence:
-        return point, g, none
-    return Point.of(target, result), -result.gradient, flat
+        return point, g
+    return Point.of(target, result), -result.gradient
 
 
-def _polish(
-    objective: Objective,
-    point: Point,
-    g: Array,
-    H: Array,
-    bounds: Array,
-    flat: NDArray[np.bool_],
-) -> Point:
+def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Array) -> Point:
     """Follow the gradient to its zero by a few quasi-Newton steps without a line search.
 
     Two data sets that say the same (weights against repeated rows, rows in another order) then
     end at the same hyperparameters, wherever L-BFGS-B happened to stop. A parameter that rests
-    on a bound, or that is marked as flat, stays there.
+    on a bound stays there.
     """
-    free = ~flat
+    free = np.ones(len(g), dtype=bool)
     free[list(at_bounds(point.theta, bounds))] = False
     idle = 0
     for _ in range(MAX_POLISH):
