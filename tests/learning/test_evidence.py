@@ -178,18 +178,6 @@ def test_the_first_step_is_short(kernel, monkeypatch):
     assert 0.25 < np.linalg.norm(thetas[1] - thetas[0]) <= 2.0
 
 
-@pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
-def test_the_length_scale_of_a_column_that_says_nothing_ends_on_its_bound(likelihood):
-    # its evidence rises to the end, ever less: anywhere on the way would be rounding's choice
-    problem = make_problem(1.0 * RBF([1.0, 1.0]), likelihood=likelihood, n=80)
-    learned = MaximiseEvidence().learn(problem, starts_of(problem))
-    (run,) = learned.runs
-    assert 2 in run.at_bounds
-    assert learned.theta[2] == problem.bounds[2, 1]
-    free = np.setdiff1d(np.arange(3), run.at_bounds)
-    assert np.abs(problem.evaluate(learned.theta).gradient[free]).max(initial=0.0) <= 1e-7
-
-
 def test_every_evaluation_lies_within_the_bounds():
     kernel = ConstantKernel(1.0, (0.5, 2.0)) * RBF([1.0, 1.0], (0.9, 1.5))
     problem = make_problem(kernel, noise=0.1)

@@ -80,7 +80,6 @@ def climb(
         best, g = Point.of(found.theta, finer), -finer.gradient
     elif not np.array_equal(best.theta, found.theta):
         return message, best
-    best, g = _settle(objective, best, g, found.H, bounds)
     return message, _polish(objective, best, g, found.H, bounds)
 
 
@@ -176,27 +175,6 @@ def _curvature(objective: Objective, theta: Array, bounds: Array) -> Array:
             _, changed = objective(beside)
             found[i] = (changed[i] - g[i]) / (beside[i] - theta[i])
     return found
-
-
-def _settle(
-    objective: Objective, point: Point, g: Array, H: Array, bounds: Array
-) -> tuple[Point, Array]:
-    """Move what the evidence hardly says anything about onto the bound that the gradient means.
-
-    A length-scale of a column that tells nothing has no maximum between its bounds, and ends where
-    rounding leads. Where its curvature would let it go beyond both bounds, and the evidence on the
-    one ahead is no lower, it ends there.
-    """
-    flat = H.diagonal() > (bounds[:, 1] - bounds[:, 0]) ** 2
-    flat[list(at_bounds(point.theta, bounds))] = False
-    if not flat.any():
-        return point, g
-    ahead = np.where(g < 0.0, bounds[:, 1], bounds[:, 0])
-    target = np.where(flat, ahead, point.theta)
-    result = objective.evaluate(target, gradient=True)
-    if result is None or result.gradient is None or result.log_evidence < point.log_evidence:
-        return point, g
-    return Point.of(target, result), -result.gradient
 
 
 def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Array) -> Point:
