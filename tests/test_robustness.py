@@ -359,11 +359,11 @@ def evidence_and_gradient(model, offset):
     return model.log_marginal_likelihood(theta + offset, eval_gradient=True)
 
 
-def assert_equivalent(a, b, X_new, tol, reorder=None):
+def assert_equivalent(a, b, X_new, tol, reorder=None, of_probabilities=None):
     """Two models that were given the same information."""
     same(a.log_marginal_likelihood_value_, b.log_marginal_likelihood_value_, tol)
     P, Q = a.predict_proba(X_new), b.predict_proba(X_new)
-    same(P if reorder is None else P[:, reorder], Q, tol)
+    same(P if reorder is None else P[:, reorder], Q, of_probabilities or tol)
 
 
 @may_hit_bounds
@@ -407,7 +407,11 @@ def check_that_a_weight_is_a_number_of_copies(classes, method, kernel, optimizer
         repeated = GaussianProcessClassifier(**settings).fit(X[copies], y[copies])
         # learnt jointly, theta ends where the gradient of three coupled classes can be told from 0
         joint = multi_class == "joint" and classes > 2 and optimizer is not None
-        assert_equivalent(weighted, repeated, X_new, 1e-5 if joint else 1e-8)
+        # and the length-scale of a column that says nothing is no one number: at 6,500 and 6,700 the
+        # evidences are 1e-10 apart, the probabilities 3e-7
+        flat = None if joint or optimizer is None else 1e-6
+        tol = 1e-5 if joint else 1e-8
+        assert_equivalent(weighted, repeated, X_new, tol, of_probabilities=flat)
         if optimizer is None:
             # elsewhere too, and with the gradient
             for offset in (-1.0, 0.3, 2.0):
