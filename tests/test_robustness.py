@@ -407,8 +407,8 @@ def check_that_a_weight_is_a_number_of_copies(classes, method, kernel, optimizer
         repeated = GaussianProcessClassifier(**settings).fit(X[copies], y[copies])
         # learnt jointly, theta ends where the gradient of three coupled classes can be told from 0
         joint = multi_class == "joint" and classes > 2 and optimizer is not None
-        # and the length-scale of a column that says nothing is no one number: at 6,500 and 6,700 the
-        # evidences are 1e-10 apart, the probabilities 3e-7
+        # and the length-scale of a column that says nothing is no one number: at 6,500 and 6,700
+        # the evidences are 1e-10 apart, the probabilities 3e-7
         flat = None if joint or optimizer is None else 1e-6
         tol = 1e-5 if joint else 1e-8
         assert_equivalent(weighted, repeated, X_new, tol, of_probabilities=flat)
