@@ -13,7 +13,7 @@ from blocks import table, write_block
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.preprocessing import StandardScaler
 
-from gpclass.datasets import load_dataset
+from gpclass.datasets import Dataset, load_dataset
 from gpclass.inference import EP, InferenceMethod, Laplace, PosteriorLinearisation, Variational
 from gpclass.learning import BinaryProblem, ExpectationMaximisation, Learned, MaximiseEvidence
 from gpclass.likelihoods import Logit, Probit
@@ -31,9 +31,8 @@ METHODS: dict[str, tuple[InferenceMethod, bool]] = {
 TABLES = ("crabs_sex", "pima_tr", "ionosphere")
 
 
-def problem(name: str, method: InferenceMethod, ard: bool) -> BinaryProblem:
+def problem(data: Dataset, method: InferenceMethod, ard: bool) -> BinaryProblem:
     """A table with standardised columns and the kernel that both learners start from."""
-    data = load_dataset(name)
     X = StandardScaler().fit_transform(np.asarray(data.X, dtype=np.float64))
     y = np.where(np.asarray(data.y) == np.unique(data.y)[1], 1.0, -1.0)
     scale = np.sqrt(X.shape[1])
@@ -50,9 +49,9 @@ def timed(
     return learned, time.perf_counter() - start
 
 
-def row(name: str, label: str, method: InferenceMethod, ard: bool) -> list[str]:
+def row(data: Dataset, label: str, method: InferenceMethod, ard: bool) -> list[str]:
     """One line of the table."""
-    task = problem(name, method, ard)
+    task = problem(data, method, ard)
     climbed, seconds = timed(MaximiseEvidence(), task)
     found, em_seconds = timed(ExpectationMaximisation(), task)
     (run,), (em_run,) = climbed.runs, found.runs
@@ -72,9 +71,10 @@ def main() -> None:
     """Measure and write."""
     rows = []
     for name in TABLES:
-        n, d = np.shape(load_dataset(name).X)
+        data = load_dataset(name)
+        n, d = np.shape(data.X)
         for i, (label, (method, ard)) in enumerate(METHODS.items()):
-            rows.append(["" if i else f"{name}, {n} x {d}", *row(name, label, method, ard)])
+            rows.append(["" if i else f"{name}, {n} x {d}", *row(data, label, method, ard)])
             print(rows[-1], flush=True)
     head = [
         "table",

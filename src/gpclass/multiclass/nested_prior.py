@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.newton import TINY
 from gpclass.multiclass.class_prior import ClassPrior, ClassSites
 from gpclass.multiclass.coarse import CoarseClasses, room_for
 from gpclass.multiclass.coupled import CoupledFactor
@@ -31,8 +32,6 @@ LEFT_IN_SINGLE: Final = 1e-3
 LARGEST_IN_SINGLE: Final = 1e12
 # Bound of a condition beyond which it was found to hold too little.
 LARGEST_CONDITION: Final = 1e6
-# Stands for a size of zero.
-TINY: Final = 1e-300
 
 
 @final
@@ -67,6 +66,8 @@ class NestedPrior(Prior):
         How often each row is given, whole numbers from one; None: once.
     single : bool, default=False
         Whether factors are made in single precision; see `roughly`.
+    last : optional
+        Keeps the classes' factor that was made last; a copy of the prior shares it.
 
     References
     ----------
@@ -85,6 +86,7 @@ class NestedPrior(Prior):
     codes: Codes
     counts: Array | None = None
     single: bool = False
+    last: "_Last" = field(default_factory=lambda: _Last(), repr=False)
     mean: Array | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -169,9 +171,7 @@ class NestedPrior(Prior):
         of_use = tau.any() and self._fits_single
         if not (of_use and self._condition(tau) <= LARGEST_CONDITION):
             return None
-        rough = replace(self, single=True)
-        rough.__dict__["last"] = self.last
-        return rough
+        return replace(self, single=True)
 
     def variance_apart(self, tau: Array, i: int) -> float:
         """Variance of a copy's own deviation from the mean of its row's copies."""
@@ -187,11 +187,6 @@ class NestedPrior(Prior):
         """Bound of the condition of every class's ``I + S K S``, by its trace."""
         traces = (self.precisions(tau) * self.class_prior.diagonal).sum(axis=0)
         return 1.0 + float(traces.max(initial=0.0))
-
-    @cached_property
-    def last(self) -> "_Last":
-        """The classes' factor that was made last."""
-        return _Last()
 
     def gather(self, v: Array) -> Array:
         """``A^T v``: what latents g say, summed for the classes' latents f, shape (n, C)."""

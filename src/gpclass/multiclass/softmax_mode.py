@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
+from gpclass.inference.newton import ARMIJO, EPS, MAX_HALVINGS, TINY
 from gpclass.multiclass.class_prior import ClassPrior, ClassSites
 from gpclass.multiclass.coupled import CoupledFactor
 
@@ -16,16 +17,10 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Single = NDArray[np.float32]
 
-EPS: Final = float(np.finfo(np.float64).eps)
-MAX_HALVINGS: Final = 40
-# Sufficient increase of the line search (Armijo): the usual 1e-4 of the predicted increase.
-ARMIJO: Final = 1e-4
 # The iteration aims below its tolerance, the further the larger the prior variance: by that the
 # mode moves at most with what is left of the gradient, and the log determinant with the mode.
 FINER: Final = 0.1
 FINEST: Final = 1e-4
-# Stands for a scale of zero.
-TINY: Final = 1e-300
 # How exactly the start is conditioned on given sites: it is a start.
 START_ACCURACY: Final = 3e-3
 # An iteration under a shared K is one product in single precision: n / 3 of them, measured, cost
