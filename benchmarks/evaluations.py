@@ -12,8 +12,8 @@ from benchmarks.figures import Figures, seconds, times
 from benchmarks.ours import our_problem
 from benchmarks.problems import Array, learnt_kernel, make_problem, starting_kernel
 from benchmarks.turns import PAUSE
+from gpclass.inference.sites import Sites
 from gpclass.learning import BinaryProblem
-from gpclass.sites import Sites
 
 N, COUNT = 500, 200
 DRY_N, DRY_COUNT = 40, 20

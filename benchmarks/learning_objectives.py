@@ -27,7 +27,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GaussianProcessClassifier
-from gpclass.datasets import load_dataset
+from gpclass.app.datasets import load_dataset
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Probit
 from gpclass.montecarlo.hyperparameters import sample_hyperparameters

@@ -18,9 +18,9 @@ from benchmarks.problems import Array, Problem, learnt_kernel, make_problem, nea
 from benchmarks.turns import Contestant, median, ratio, take_turns
 from gpclass import GaussianProcessClassifier as Ours
 from gpclass.inference import EP, Laplace
+from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.learning import JointProblem
 from gpclass.likelihoods import Logit, Probit
-from gpclass.multiclass import MultinomialProbit, Softmax
 
 N, DRY_N = 1000, 40
 CLASSES: Final = (3, 10, 30)

@@ -21,11 +21,11 @@ from sklearn.metrics import log_loss
 
 from gpclass import GaussianProcessClassifier
 from gpclass.inference import EP, Laplace
+from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.learning import JointProblem
 from gpclass.learning.search import bfgs_update
 from gpclass.likelihoods import Logit, Probit
 from gpclass.metrics import information_bits
-from gpclass.multiclass import MultinomialProbit, Softmax
 
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "usps.json"
 # RW06 section 3.7.3: the maximum of the Laplace evidence

@@ -13,7 +13,7 @@ from blocks import table, write_block
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.preprocessing import StandardScaler
 
-from gpclass.datasets import Dataset, load_dataset
+from gpclass.app.datasets import Dataset, load_dataset
 from gpclass.inference import EP, InferenceMethod, Laplace, PosteriorLinearisation, Variational
 from gpclass.learning import BinaryProblem, ExpectationMaximisation, Learned, MaximiseEvidence
 from gpclass.likelihoods import Logit, Probit

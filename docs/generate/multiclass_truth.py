@@ -21,7 +21,15 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import train_test_split
 from truth import described, signed
 
-from gpclass.datasets import load_dataset
+from gpclass.app.datasets import load_dataset
+from gpclass.inference.nested import nested_ep
+from gpclass.inference.softmax import SoftmaxLaplace
+from gpclass.likelihoods.classes import (
+    ClassLikelihood,
+    MultinomialProbitLikelihood,
+    SoftmaxLikelihood,
+)
+from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
 from gpclass.montecarlo import (
     ClassSamplePosterior,
     ClassSamples,
@@ -29,15 +37,7 @@ from gpclass.montecarlo import (
     elliptical_slice_sampling,
     nested_ep_sites,
 )
-from gpclass.multiclass.class_prior import ClassPrior
-from gpclass.multiclass.likelihoods import (
-    ClassLikelihood,
-    MultinomialProbitLikelihood,
-    SoftmaxLikelihood,
-)
-from gpclass.multiclass.nested import nested_ep
-from gpclass.multiclass.probabilities import argmax_probabilities, softmax_probabilities
-from gpclass.multiclass.softmax import SoftmaxLaplace
+from gpclass.priors.classes import ClassPrior
 
 Array = NDArray[np.float64]
 

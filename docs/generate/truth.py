@@ -19,7 +19,7 @@ from blocks import table, write_block
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass.datasets import load_dataset
+from gpclass.app.datasets import load_dataset
 from gpclass.inference import (
     EP,
     Laplace,

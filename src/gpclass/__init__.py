@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 from gpclass._version import __version__
 
 if TYPE_CHECKING:
-    from gpclass.classifier import GaussianProcessClassifier
-    from gpclass.persistence import trusted_types
+    from gpclass.estimator.classifier import GaussianProcessClassifier
+    from gpclass.estimator.saving import trusted_types
 
 __all__ = ["GaussianProcessClassifier", "__version__", "trusted_types"]
 
 _HOMES = {
-    "GaussianProcessClassifier": "gpclass.classifier",
-    "trusted_types": "gpclass.persistence",
+    "GaussianProcessClassifier": "gpclass.estimator.classifier",
+    "trusted_types": "gpclass.estimator.saving",
 }
 
 

@@ -8,9 +8,9 @@ from scipy.special import expit, log_expit
 
 from gpclass.inference import EP, Laplace, Outcome
 from gpclass.inference.bound import TangentBound
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
 from gpclass.priors import DensePrior
-from gpclass.sites import Sites
 from gpclass.testing import check_inference
 
 BOTH = pytest.mark.parametrize("side", ["lower", "upper"])

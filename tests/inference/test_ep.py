@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 
 from gpclass.inference import EP, Laplace, Outcome
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit, by_quadrature
-from gpclass.sites import Sites
 
 BOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 from gpclass.inference import Laplace, Outcome
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
-from gpclass.sites import Sites
 from gpclass.testing import check_inference
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import ndtr
 
 from gpclass.inference import PosteriorLinearisation
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
-from gpclass.sites import Sites
 
 SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
 LIKELIHOOD = pytest.mark.parametrize(

@@ -5,16 +5,16 @@ import pytest
 
 from gpclass.inference import EP, Outcome, PosteriorLinearisation
 from gpclass.inference.cavities import Copies
-from gpclass.inference.double_loop import DoubleLoop
 from gpclass.inference.ep import EPRule
-from gpclass.inference.iteration import VarianceIteration
 from gpclass.inference.linearisation import LinearisationRule
-from gpclass.inference.natural_steps import NaturalSteps
-from gpclass.inference.sequential import ROWS, SequentialSweeps
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.double_loop import DoubleLoop
+from gpclass.inference.solvers.natural_steps import NaturalSteps
+from gpclass.inference.solvers.sequential import ROWS, SequentialSweeps
+from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.inference.variational import VariationalRule
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import DensePrior
-from gpclass.sites import Sites
 
 SMOOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=repr)
 ALL = [Logit(), Probit(), NoisyThreshold(0.05), NoisyThreshold(0.2), NoisyThreshold(0.4)]

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import log_expit, log_ndtr, ndtr
 
 from gpclass.inference import EP, Variational
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
-from gpclass.sites import Sites
 
 LIKELIHOOD = pytest.mark.parametrize(
     "likelihood",

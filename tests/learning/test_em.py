@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from gpclass.datasets import load_dataset
+from gpclass.app.datasets import load_dataset
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, TangentBound, Variational
 from gpclass.learning import (

@@ -6,11 +6,11 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 
 from gpclass import GaussianProcessClassifier
 from gpclass.inference import EP, Laplace
+from gpclass.inference.joint import LatentDifferences, MultinomialProbit, Softmax
+from gpclass.inference.sites import Sites
 from gpclass.learning import BinaryProblem, JointProblem, MaximiseEvidence
 from gpclass.learning import joint as joint_module
 from gpclass.likelihoods import Logit, Probit
-from gpclass.multiclass import LatentDifferences, MultinomialProbit, Softmax
-from gpclass.sites import Sites
 
 SCHEMES = {
     "nested": (MultinomialProbit(), Probit(), EP()),

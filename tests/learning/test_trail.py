@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from gpclass.inference.sites import Sites
 from gpclass.learning.trail import MOST, SPARE, Trail
-from gpclass.sites import Sites
 
 
 def sites_at(theta):

@@ -3,9 +3,9 @@ import pytest
 from tests.montecarlo.conftest import integrate
 
 from gpclass.inference import EP
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.montecarlo import annealed_importance_sampling
-from gpclass.sites import Sites
 
 GUIDED = pytest.mark.parametrize("guides", ["none", "auto"])
 

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from gpclass.inference import EP
+from gpclass.inference.nested import nested_ep
+from gpclass.inference.sites import Sites
+from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Logit, Probit
+from gpclass.likelihoods.classes import MultinomialProbitLikelihood, SoftmaxLikelihood
 from gpclass.montecarlo import (
     ClassGaussian,
     ClassSamplePosterior,
@@ -14,11 +18,7 @@ from gpclass.montecarlo import (
     nested_ep_sites,
 )
 from gpclass.montecarlo.class_gaussian import ClassTerms, stacked, unstacked
-from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
-from gpclass.multiclass.likelihoods import MultinomialProbitLikelihood, SoftmaxLikelihood
-from gpclass.multiclass.nested import nested_ep
-from gpclass.multiclass.softmax import SoftmaxLaplace
-from gpclass.sites import Sites
+from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
 
 BOTH = pytest.mark.parametrize(
     "likelihood", [SoftmaxLikelihood(), MultinomialProbitLikelihood()], ids=lambda q: q.name

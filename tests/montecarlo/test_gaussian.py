@@ -3,10 +3,10 @@ import pytest
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP, SitePosterior
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.montecarlo import LatentGaussian
 from gpclass.priors import DensePrior
-from gpclass.sites import Sites
 
 
 def test_prior_has_the_covariance_and_pairs_belong_together(small):

@@ -3,9 +3,9 @@ import pytest
 from tests.montecarlo.conftest import integrate
 
 from gpclass.inference import EP
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods import NoisyThreshold, Probit
 from gpclass.montecarlo import elliptical_slice_sampling
-from gpclass.sites import Sites
 
 SHORT = {"n_samples": 400, "n_burn": 20, "n_chains": 10, "thin": 1}
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import DensePrior, Prior, SiteFactor
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

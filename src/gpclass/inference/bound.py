@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.acceleration import extrapolate
 from gpclass.inference.approximation import (
     Approximation,
     Outcome,
@@ -18,11 +17,12 @@ from gpclass.inference.approximation import (
     starting_sites,
 )
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.newton import EPS, NewtonSearch, Terms
-from gpclass.inference.rule import rounding_of_sites
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.acceleration import extrapolate
+from gpclass.inference.solvers.newton import EPS, NewtonSearch, Terms
+from gpclass.inference.solvers.rule import rounding_of_sites
 from gpclass.likelihoods import Likelihood, Logit
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 Side = Literal["lower", "upper"]

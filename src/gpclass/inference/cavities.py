@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.inference.approximation import SitePosterior
-from gpclass.inference.newton import EPS, Terms
+from gpclass.inference.solvers.newton import EPS, Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 
 Array = NDArray[np.float64]

@@ -21,12 +21,12 @@ from gpclass.inference.cavities import (
     Rows,
     match,
 )
-from gpclass.inference.double_loop import DoubleLoop
 from gpclass.inference.energy import Energy
-from gpclass.inference.iteration import VarianceIteration
-from gpclass.inference.natural_steps import NaturalSteps
-from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import (
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.double_loop import DoubleLoop
+from gpclass.inference.solvers.natural_steps import NaturalSteps
+from gpclass.inference.solvers.newton import ConcaveTerms, State, Terms
+from gpclass.inference.solvers.rule import (
     DROWNED,
     LARGEST,
     End,
@@ -36,10 +36,10 @@ from gpclass.inference.rule import (
     rounding_of,
     rounding_of_sites,
 )
-from gpclass.inference.sequential import SequentialSweeps
+from gpclass.inference.solvers.sequential import SequentialSweeps
+from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
@@ -146,14 +146,15 @@ class EPRule:
 class EP:
     """Expectation propagation: sites whose tilted moments are the posterior's marginals.
 
-    The parallel schedule needs few factorisations: see `gpclass.inference.iteration`, where the
-    variances that stay between them are those of the cavities, and the means are the mode of a
-    concave problem (`gpclass.inference.cavities.CavityTerms`). The sequential schedule is RW06
-    Algorithm 3.5, its rank-one updates gathered into blocks. For likelihoods that are not
-    log-concave, or jump, the parallel schedule is plain sweeps, damped where they turn back, with
-    Newton's method at the end, and then the sequential one; site precisions may be negative. Where
-    none of these ends at a fixed point a double loop takes over, which does not depend on luck
-    (`gpclass.inference.double_loop`). All have the same fixed points.
+    The parallel schedule needs few factorisations: see `gpclass.inference.solvers.variances`,
+    where the variances that stay between them are those of the cavities, and the means are the
+    mode of a concave problem (`gpclass.inference.cavities.CavityTerms`). The sequential
+    schedule is RW06 Algorithm 3.5, its rank-one updates gathered into blocks. For likelihoods
+    that are not log-concave, or jump, the parallel schedule is plain sweeps, damped where they
+    turn back, with Newton's method at the end, and then the sequential one; site precisions may
+    be negative. Where none of these ends at a fixed point a double loop takes over, which does
+    not depend on luck (`gpclass.inference.solvers.double_loop`). All have the same fixed
+    points.
 
     Parameters
     ----------

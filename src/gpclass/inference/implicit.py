@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gpclass.inference.approximation import Approximation
 from gpclass.inference.cavities import Copies
 from gpclass.inference.energy import Energy
-from gpclass.inference.response import Implicit, implicit_adjoints
-from gpclass.inference.rule import SiteRule
+from gpclass.inference.solvers.response import Implicit, implicit_adjoints
+from gpclass.inference.solvers.rule import SiteRule
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class EnergyApproximation(Approximation):
     """Sites of a method whose evidence is the EP energy; `Approximation` has the other fields.
 
     The energy is stationary at EP's sites alone, so its gradient has a term for the movement of
-    the sites: see `gpclass.inference.response.implicit_adjoints`.
+    the sites: see `gpclass.inference.solvers.response.implicit_adjoints`.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ from gpclass.inference.approximation import (
     as_problem,
     initial_sites,
 )
-from gpclass.inference.newton import NewtonSearch, State, Terms
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.newton import NewtonSearch, State, Terms
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import Prior, SiteFactor
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class Laplace:
     """Laplace's approximation by a safeguarded Newton iteration.
 
     The mode is that of ``Psi(f) = sum_i w_i log p(y_i|f_i) - f^T K^-1 f / 2``; how it is found is
-    told in `gpclass.inference.newton`.
+    told in `gpclass.inference.solvers.newton`.
 
     Parameters
     ----------

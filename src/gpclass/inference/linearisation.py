@@ -16,14 +16,14 @@ from gpclass.inference.approximation import (
 from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.energy import Energy
 from gpclass.inference.implicit import EnergyApproximation
-from gpclass.inference.iteration import VarianceIteration
-from gpclass.inference.natural_steps import NaturalSteps
-from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import End, Sweep, checked, mismatch
-from gpclass.inference.sequential import SequentialSweeps
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.natural_steps import NaturalSteps
+from gpclass.inference.solvers.newton import ConcaveTerms, State, Terms
+from gpclass.inference.solvers.rule import End, Sweep, checked, mismatch
+from gpclass.inference.solvers.sequential import SequentialSweeps
+from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
@@ -136,7 +136,7 @@ class PosteriorLinearisation:
     Each label is regressed on its latent value under the posterior's own marginal, which makes a
     Gaussian site; the posterior follows from the sites, and so on to the fixed point. Site
     precisions are never negative, so every covariance is one. The parallel schedule is
-    `gpclass.inference.iteration`, its variances those of the posterior; where it does not
+    `gpclass.inference.solvers.variances`, its variances those of the posterior; where it does not
     converge, damped steps and Newton's method take over. For the noisy threshold there may be no
     fixed point at all: opposite labels at one place let the variance there shrink to nothing where
     epsilon is below 0.138 (two rows; more for more rows).

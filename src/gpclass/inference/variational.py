@@ -16,13 +16,13 @@ from gpclass.inference.approximation import (
 from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.energy import Energy
 from gpclass.inference.implicit import EnergyApproximation
-from gpclass.inference.iteration import VarianceIteration
-from gpclass.inference.natural_steps import NaturalSteps
-from gpclass.inference.newton import ConcaveTerms, State, Terms
-from gpclass.inference.rule import End, Sweep, checked, mismatch
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.natural_steps import NaturalSteps
+from gpclass.inference.solvers.newton import ConcaveTerms, State, Terms
+from gpclass.inference.solvers.rule import End, Sweep, checked, mismatch
+from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import ExpectedLogProb, Likelihood
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
@@ -144,8 +144,8 @@ class Variational:
     The optimum of ``E[log p(y|f)] - KL(q || p)`` over all Gaussians has the form of sites; its
     natural gradient is the difference of the sites that the posterior's marginals ask for and
     those there are. For a log-concave likelihood the means are solved for between two
-    factorisations (`gpclass.inference.iteration`), and the bound must rise at each; where it does
-    not, and for other likelihoods, natural-gradient steps with a line search take over.
+    factorisations (`gpclass.inference.solvers.variances`), and the bound must rise at each; where
+    it does not, and for other likelihoods, natural-gradient steps with a line search take over.
 
     Parameters
     ----------

@@ -1,6 +1,9 @@
 """How the hyperparameters are found: by the evidence, by EM, or not at all."""
 
-from gpclass.learning.base import (
+from gpclass.learning.em import ExpectationMaximisation
+from gpclass.learning.evidence import KeepFixed, MaximiseEvidence
+from gpclass.learning.joint import JointProblem
+from gpclass.learning.problem import (
     BinaryProblem,
     Evaluation,
     Learned,
@@ -9,9 +12,6 @@ from gpclass.learning.base import (
     Problem,
     draw_starts,
 )
-from gpclass.learning.em import ExpectationMaximisation
-from gpclass.learning.evidence import KeepFixed, MaximiseEvidence
-from gpclass.learning.joint import JointProblem
 from gpclass.learning.several import learn_all
 
 __all__ = [

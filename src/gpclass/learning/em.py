@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from gpclass.learning.base import Evaluation, Learned, Learner, Problem, Progress
+from gpclass.inference.sites import Sites
 from gpclass.learning.objective import FAILURES, Objective, Point, RunResult, report
+from gpclass.learning.problem import Evaluation, Learned, Learner, Problem, Progress
 from gpclass.learning.starts import from_every_start
 from gpclass.learning.surrogate import Surrogate
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

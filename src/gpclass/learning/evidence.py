@@ -8,11 +8,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.learning.base import Learned, Learner, Problem, Progress
+from gpclass.inference.sites import Sites
 from gpclass.learning.objective import Objective, Point, RunResult, report
+from gpclass.learning.problem import Learned, Learner, Problem, Progress
 from gpclass.learning.search import climb
 from gpclass.learning.starts import from_every_start, settle
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 Optimizer = Callable[..., tuple[Array, float]]

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.inference import InferenceMethod
+from gpclass.inference.joint import JointScheme
+from gpclass.inference.sites import Sites
 from gpclass.kernels import pullback
-from gpclass.learning.base import Problem
+from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood
-from gpclass.multiclass.class_prior import ClassPrior
-from gpclass.multiclass.schemes import JointScheme
-from gpclass.sites import Sites
+from gpclass.priors.classes import ClassPrior
 
 Array = NDArray[np.float64]
 

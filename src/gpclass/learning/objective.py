@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.rule import IMPOSSIBLE
-from gpclass.learning.base import Evaluation, LearningRun, Problem, Progress
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.rule import IMPOSSIBLE
+from gpclass.learning.problem import Evaluation, LearningRun, Problem, Progress
 from gpclass.learning.trail import Trail
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from gpclass.learning.base import Problem
 from gpclass.learning.objective import Objective, Point, at_bounds
 from gpclass.learning.parallel import SMALL, one_blas_thread
+from gpclass.learning.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.learning.base import Learned, Learner, Problem, Progress
+from gpclass.inference.sites import Sites
 from gpclass.learning.parallel import runs_here, side_by_side
-from gpclass.sites import Sites
+from gpclass.learning.problem import Learned, Learner, Problem, Progress
 
 Array = NDArray[np.float64]
 

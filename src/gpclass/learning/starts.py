@@ -5,10 +5,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.learning.base import Learned, LearningRun, Problem, Progress
+from gpclass.inference.sites import Sites
 from gpclass.learning.objective import RunResult
 from gpclass.learning.parallel import SMALL, runs_here, side_by_side
-from gpclass.sites import Sites
+from gpclass.learning.problem import Learned, LearningRun, Problem, Progress
 
 Array = NDArray[np.float64]
 

@@ -71,10 +71,10 @@ from gpclass.inference import (
 )
 from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.energy import Energy
-from gpclass.learning.base import Evaluation, Problem
+from gpclass.learning.problem import Evaluation, Problem
 from gpclass.likelihoods.base import TiltedMoments
-from gpclass.multiclass.class_prior import ClassPosterior, ClassPrior, ClassSites
 from gpclass.priors import DensePrior
+from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
 
 Array = NDArray[np.float64]
 

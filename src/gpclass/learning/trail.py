@@ -6,7 +6,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.sites import Sites
+from gpclass.inference.sites import Sites
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ A likelihood without closed forms calls these functions from its methods::
 
 They assume of p(y|f):
 
-- it varies in f on a scale of one or more (`gpclass.quadrature.BENDS`), and is smooth; a
-  likelihood that says it is not is refused;
+- it varies in f on a scale of one or more (`gpclass.likelihoods.quadrature.BENDS`), and is
+  smooth; a likelihood that says it is not is refused;
 - with ``log_concave = True``, that ``log p`` and ``log(-log p)`` are concave in f, as they are
   for the logit, the probit and the complementary log-log, and that p is monotone. The results
   then hold to about 1e-12 relative for |mean| <= 50 and 1e-8 <= var <= 1e6, in both tails;
@@ -32,7 +32,7 @@ from gpclass.likelihoods.base import (
     TiltedMoments,
     linearisation,
 )
-from gpclass.quadrature import (
+from gpclass.likelihoods.quadrature import (
     BENDS,
     DROP,
     NARROW,

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Approximation
 from gpclass.inference.ep import EP
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.classes import ClassLikelihood
 from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
 from gpclass.montecarlo.class_problem import (
     ClassCovariance,
@@ -32,9 +34,7 @@ from gpclass.montecarlo.problem import (
     sites_of,
 )
 from gpclass.montecarlo.slice_step import Chains, Tilt, log_sites, slice_step
-from gpclass.multiclass.likelihoods import ClassLikelihood
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 
@@ -195,7 +195,7 @@ def annealed_importance_sampling(
     Two rows of three classes, no row alone in favour of any:
 
     >>> from gpclass.montecarlo import nested_ep_sites
-    >>> from gpclass.multiclass.likelihoods import SoftmaxLikelihood
+    >>> from gpclass.likelihoods.classes import SoftmaxLikelihood
     >>> K, y, likelihood = np.eye(2), [0, 2], SoftmaxLikelihood()
     >>> start = nested_ep_sites(K, y, likelihood)
     >>> estimate = annealed_importance_sampling(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.montecarlo.gaussian import LatentGaussian, Pairs
-from gpclass.multiclass.class_prior import ClassPrior, ClassSites
+from gpclass.priors.classes import ClassPrior, ClassSites
 
 Array = NDArray[np.float64]
 

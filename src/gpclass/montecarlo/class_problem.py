@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.ep import EP
+from gpclass.inference.nested import NestedApproximation, nested_ep
+from gpclass.inference.sites import Sites
+from gpclass.inference.softmax import SoftmaxApproximation
+from gpclass.likelihoods.classes import ClassLikelihood
 from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms, unstacked
 from gpclass.montecarlo.problem import Problem
-from gpclass.multiclass.class_prior import ClassPrior, ClassSites
-from gpclass.multiclass.likelihoods import ClassLikelihood
-from gpclass.multiclass.nested import NestedApproximation, nested_ep
-from gpclass.multiclass.softmax import SoftmaxApproximation
-from gpclass.sites import Sites
+from gpclass.priors.classes import ClassPrior, ClassSites
 
 Array = NDArray[np.float64]
 
@@ -137,7 +137,7 @@ def nested_ep_sites(
     Examples
     --------
     >>> import numpy as np
-    >>> from gpclass.multiclass.likelihoods import SoftmaxLikelihood
+    >>> from gpclass.likelihoods.classes import SoftmaxLikelihood
     >>> nested_ep_sites(np.eye(2), [0, 2], SoftmaxLikelihood()).b.shape
     (2, 3)
     """

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass.likelihoods.classes import ClassLikelihood
 from gpclass.montecarlo.class_gaussian import ClassGaussian
 from gpclass.montecarlo.problem import RandomState, check_counts, generator
-from gpclass.multiclass.class_prior import ClassPrior
-from gpclass.multiclass.coupled import as_crosses
-from gpclass.multiclass.likelihoods import ClassLikelihood
+from gpclass.priors.classes import ClassPrior
+from gpclass.priors.coupled import as_crosses
 
 Array = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class ClassSamplePosterior:
     Examples
     --------
     >>> import numpy as np
-    >>> from gpclass.multiclass.likelihoods import SoftmaxLikelihood
+    >>> from gpclass.likelihoods.classes import SoftmaxLikelihood
     >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
     >>> samples = ClassSamples(np.stack([np.eye(2), np.zeros((2, 2))], axis=1))
     >>> posterior = ClassSamplePosterior.from_samples(ClassPrior(K, 2), samples)

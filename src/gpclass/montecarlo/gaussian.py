@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.sites import Sites
 from gpclass.priors import DensePrior, Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

@@ -21,13 +21,13 @@ from scipy.linalg import blas
 
 from gpclass import linalg
 from gpclass.inference.ep import EP
+from gpclass.inference.sites import Sites
 from gpclass.kernels import cross, diagonal, evaluate
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
 from gpclass.montecarlo.problem import RandomState, check_counts, generator
 from gpclass.montecarlo.slice_step import MOST_SHRINKS, log_sites
 from gpclass.priors import DensePrior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome
 from gpclass.inference.ep import EP
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.annealing import EvidenceEstimate, anneal, tempered_sites
 from gpclass.montecarlo.gaussian import LatentGaussian
@@ -21,7 +22,6 @@ from gpclass.montecarlo.problem import (
 from gpclass.montecarlo.samples import SamplePosterior, Samples
 from gpclass.montecarlo.slice_sampling import SliceSamples, sample
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Approximation, as_problem, initial_sites
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
 from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.slice_step import LogLikelihood
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Approximation
+from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.classes import ClassLikelihood
 from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms, unstacked
 from gpclass.montecarlo.class_problem import (
     ClassCovariance,
@@ -34,9 +36,7 @@ from gpclass.montecarlo.problem import (
 )
 from gpclass.montecarlo.samples import Samples
 from gpclass.montecarlo.slice_step import Chains, Tilt, slice_step
-from gpclass.multiclass.likelihoods import ClassLikelihood
 from gpclass.priors import Prior
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass.inference.sites import Sites
 from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
 from gpclass.montecarlo.gaussian import LatentGaussian
-from gpclass.sites import Sites
 
 Array = NDArray[np.float64]
 

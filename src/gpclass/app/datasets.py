@@ -1,0 +1,290 @@
+"""Tables with a class column: named data sets and files.
+
+A name is looked up among the tables that scikit-learn carries, those in the folder that the
+environment variable ``GPCLASS_DATA`` names (checked against the checksums below, so that a result
+can be repeated), and OpenML by pinned id. Anything else is the path of a CSV or Parquet file.
+"""
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, FolderTable
+from gpclass.app.tables import (
+    SUFFIXES,
+    class_labels,
+    listed,
+    numeric_columns,
+    read_table,
+    require_pandas,
+    unpacked,
+)
+
+__all__ = ["DATA_VARIABLE", "Dataset", "list_datasets", "load_dataset"]
+
+DATA_VARIABLE = "GPCLASS_DATA"
+"""The environment variable that names the folder of local tables."""
+
+_SKLEARN_TABLES = {
+    "breast_cancer": "Breast Cancer Wisconsin (Diagnostic), 569 rows, 30 features",
+    "digits": "8x8 images of digits, 1797 rows, 64 features, 10 classes",
+    "iris": "iris flowers, 150 rows, 4 features, 3 classes",
+    "wine": "Italian wines by cultivar, 178 rows, 13 features, 3 classes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table of features with a class for each row.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data set, or the file name.
+    X : pandas.DataFrame or ndarray of shape (n, d)
+        Features, all of them numbers without missing values.
+    y : ndarray of shape (n,)
+        Classes: integers, booleans or text.
+    feature_names : tuple of str
+        Names of the columns of `X`.
+    target : str
+        Name of the class column.
+    description : str
+        What a row is, and what was left out.
+    source : str
+        Where the table comes from.
+    sha256 : str or None
+        Checksum of the (unpacked) file; None for tables that are not a file of ours to check.
+    """
+
+    name: str
+    X: Any = field(repr=False)
+    y: NDArray[Any] = field(repr=False)
+    feature_names: tuple[str, ...] = field(repr=False)
+    target: str
+    description: str
+    source: str
+    sha256: str | None = None
+
+
+def list_datasets() -> dict[str, str]:
+    """Names that :func:`load_dataset` knows, with one line on each.
+
+    Returns
+    -------
+    datasets : dict of str to str
+        The description of each name. Names of the local folder are listed whether or not
+        ``GPCLASS_DATA`` is set; any other OpenML table is ``openml:ID``.
+
+    Examples
+    --------
+    >>> from gpclass.app.datasets import list_datasets
+    >>> list_datasets()["iris"]
+    'scikit-learn: iris flowers, 150 rows, 4 features, 3 classes'
+    >>> list_datasets()["sonar"]
+    'OpenML 40'
+    """
+    known = {name: f"scikit-learn: {about}" for name, about in _SKLEARN_TABLES.items()}
+    known |= {
+        name: f"{DATA_VARIABLE} folder: {table.description}"
+        for name, table in FOLDER_TABLES.items()
+    }
+    known |= {name: f"OpenML {data_id}" for name, (data_id, _) in OPENML_TABLES.items()}
+    return dict(sorted(known.items()))
+
+
+def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dataset:
+    """Load a named data set, a CSV or Parquet file, or an OpenML table.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A name of :func:`list_datasets`, ``openml:ID``, or the path of a file that ends in .csv,
+        .csv.gz, .parquet or .pq.
+    target : str, default=None
+        The class column. Needed for a file; the tables of scikit-learn and of the local folder
+        have theirs, and OpenML a default.
+
+    Returns
+    -------
+    dataset : Dataset
+        The table. Boolean columns are 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, the file cannot be read as a table, the target is not a column,
+        columns hold text or missing values, or a checksum differs.
+    FileNotFoundError
+        If the file is missing, or ``GPCLASS_DATA`` is unset for a table of that folder.
+    ConnectionError
+        If OpenML cannot be reached.
+    ImportError
+        If pandas (or pyarrow for Parquet) is missing.
+
+    Examples
+    --------
+    >>> from gpclass.app.datasets import load_dataset
+    >>> iris = load_dataset("iris")
+    >>> iris.X.shape, iris.y[:2].tolist()
+    ((150, 4), ['setosa', 'setosa'])
+    """
+    name = os.fspath(name_or_path)
+    if name in _SKLEARN_TABLES:
+        _fixed_target(name, "target", target)
+        return _load_sklearn(name)
+    if name in FOLDER_TABLES:
+        _fixed_target(name, FOLDER_TABLES[name].target, target)
+        return _load_folder(name, FOLDER_TABLES[name])
+    if name in OPENML_TABLES:
+        data_id, default = OPENML_TABLES[name]
+        return _load_openml(data_id, default if target is None else target, name)
+    if name.startswith("openml:"):
+        number = name.removeprefix("openml:")
+        if not (number.isascii() and number.isdecimal()):
+            raise ValueError(f"{name!r} must be openml: and a number, such as openml:40.")
+        return _load_openml(int(number), target, None)
+    return _load_file(Path(name), target)
+
+
+def _fixed_target(name: str, fixed: str, target: str | None) -> None:
+    if target not in (None, fixed):
+        raise ValueError(
+            f"the target of the named data set {name} is {fixed!r}, got {target!r}; give the path "
+            "of a file to choose another column."
+        )
+
+
+def _load_sklearn(name: str) -> Dataset:
+    require_pandas()
+    bunch = getattr(import_module("sklearn.datasets"), f"load_{name}")(as_frame=True)
+    y = bunch.target.to_numpy()
+    # The names where the classes have names; the digits are their own.
+    if name != "digits":
+        y = np.asarray(bunch.target_names).astype(str)[y]
+    return Dataset(
+        name=name,
+        X=bunch.data,
+        y=y,
+        feature_names=tuple(map(str, bunch.data.columns)),
+        target="target",
+        description=_SKLEARN_TABLES[name],
+        source=f"sklearn.datasets.load_{name}",
+    )
+
+
+def _load_folder(name: str, table: FolderTable) -> Dataset:
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        raise FileNotFoundError(
+            f"the data set {name} is read from a local folder; set the environment variable "
+            f"{DATA_VARIABLE} to the folder that has {table.files[0]}."
+        )
+    contents = [_verified(Path(folder), file) for file in table.files]
+    X, y = table.build(*contents)
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else _numbered(X.shape[1])
+    return Dataset(
+        name=name,
+        X=X,
+        y=y,
+        feature_names=names,
+        target=table.target,
+        description=table.description,
+        source=", ".join(str(Path(folder) / file) for file in table.files),
+        sha256=" ".join(hashlib.sha256(content).hexdigest() for content in contents),
+    )
+
+
+def _numbered(d: int) -> tuple[str, ...]:
+    return tuple(f"x{j}" for j in range(d))
+
+
+def _verified(folder: Path, file: str) -> bytes:
+    """Return the unpacked bytes of a file of the local folder, checked."""
+    candidates = (folder / file, folder / f"{file}.gz")
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(f"{DATA_VARIABLE} is {folder}, which has no file {file}[.gz].")
+    content = unpacked(path)
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256[file]:
+        raise ValueError(
+            f"{path} is not the known {file}: its sha256 begins with {found[:12]}, expected "
+            f"{SHA256[file][:12]}."
+        )
+    return content
+
+
+def _load_openml(data_id: int, target: str | None, name: str | None) -> Dataset:
+    require_pandas()
+    fetch_openml = import_module("sklearn.datasets").fetch_openml
+    try:
+        with warnings.catch_warnings():
+            # The retry is not news; if it fails too, the error below says so.
+            warnings.filterwarnings("ignore", message="A network error occurred")
+            bunch = fetch_openml(data_id=data_id, as_frame=True, parser="auto", n_retries=1)
+    except (URLError, TimeoutError) as error:
+        reason = getattr(error, "reason", error)
+        raise ConnectionError(f"OpenML gave no table {data_id}: {reason}.") from error
+    found = str(bunch.details["name"])
+    if name is not None and found.casefold() != name.casefold():
+        raise ValueError(f"OpenML {data_id} is {found!r} and not {name!r}.")
+    if target is None:
+        if len(bunch.target_names) != 1:
+            raise ValueError(
+                f"OpenML {data_id} has no single class column; give one as the target."
+            )
+        target = str(bunch.target_names[0])
+    return _from_frame(
+        bunch.frame,
+        target,
+        name=found,
+        description=f"OpenML table {data_id}, version {bunch.details['version']}",
+        source=f"https://www.openml.org/d/{data_id}",
+        sha256=None,
+    )
+
+
+def _load_file(path: Path, target: str | None) -> Dataset:
+    if not path.exists() and not path.name.lower().endswith(SUFFIXES):
+        raise ValueError(
+            f"{str(path)!r} is neither a file that ends in {', '.join(SUFFIXES)} nor a known data "
+            f"set; the names are {listed(list_datasets(), 99)}."
+        )
+    frame, content = read_table(path)
+    if target is None:
+        raise ValueError(f"{path} needs a target; its columns are {listed(frame.columns)}.")
+    return _from_frame(
+        frame,
+        target,
+        name=path.name,
+        description=f"{len(frame)} rows of {path.name}",
+        source=str(path),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
+    if target not in frame.columns:
+        raise ValueError(
+            f"{about['name']} has no column {target!r}; its columns are {listed(frame.columns)}."
+        )
+    X = numeric_columns(frame.drop(columns=target), about["name"])
+    missing = int(frame[target].isna().sum())
+    if missing:
+        raise ValueError(f"the target {target!r} of {about['name']} has {missing} missing values.")
+    return Dataset(
+        X=X,
+        y=class_labels(frame[target]),
+        feature_names=tuple(X.columns),
+        target=target,
+        **about,
+    )

@@ -1,0 +1,5 @@
+"""What to decide, given probabilities and losses, and how probabilities look."""
+
+from gpclass.decision.costs import REJECT, ErrorRejectCurve, decide, error_reject_curve
+
+__all__ = ["REJECT", "ErrorRejectCurve", "decide", "error_reject_curve"]

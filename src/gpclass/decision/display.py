@@ -1,0 +1,399 @@
+"""Displays of class probabilities, as scikit-learn's; matplotlib is imported when they draw."""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
+from gpclass.metrics import Floats, Integers, check_probabilities
+
+__all__ = ["ErrorRejectDisplay", "ReliabilityDisplay"]
+
+
+def require_matplotlib(module: str) -> Any:
+    """Import a module of matplotlib, or raise an ImportError with the pip line to type."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            "drawing needs matplotlib; install it with: pip install 'gpclass[cli]'"
+        ) from error
+
+
+def _axes(ax: Any) -> Any:
+    """Return `ax`, or the axes of a new pyplot figure, which notebooks show by themselves."""
+    if ax is not None:
+        return ax
+    return require_matplotlib("matplotlib.pyplot").subplots()[1]
+
+
+def _estimator_probabilities(estimator: Any, X: Any) -> tuple[Floats, Any, str]:
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(f"{type(estimator).__name__} has no predict_proba.")
+    return estimator.predict_proba(X), estimator.classes_, type(estimator).__name__
+
+
+@dataclass(eq=False)
+class ReliabilityDisplay:
+    """Reliability diagram: how often predictions of a given probability come true.
+
+    Make it with :meth:`from_predictions` or :meth:`from_estimator`. For two classes it shows the
+    frequency of the second class against its predicted probability; for more, the accuracy against
+    the probability of the most probable class (top-label calibration).
+
+    Parameters
+    ----------
+    prob_true : ndarray of shape (n_bins,)
+        Observed frequency in each bin that has cases.
+    prob_pred : ndarray of shape (n_bins,)
+        Mean predicted probability in each bin.
+    counts : ndarray of shape (n_bins,)
+        Number of cases in each bin.
+    lower, upper : ndarray of shape (n_bins,)
+        Wilson interval of the observed frequency, at the confidence asked for.
+    prob : ndarray of shape (n,)
+        The predicted probabilities behind the bins.
+    event : str
+        What the probabilities are of, for the axis labels.
+    name : str or None
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
+        What the last call to :meth:`plot` drew on, and the curve.
+
+    References
+    ----------
+    A. Niculescu-Mizil and R. Caruana, Predicting good probabilities with supervised learning, 2005.
+    E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.decision.display import ReliabilityDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> y = rng.uniform(size=2000) < p
+    >>> bins = ReliabilityDisplay.bin_predictions(y, p, n_bins=4)
+    >>> bins.counts.tolist(), np.round(bins.prob_true, 1).tolist()
+    ([500, 500, 500, 500], [0.1, 0.4, 0.6, 0.9])
+    """
+
+    prob_true: Floats
+    prob_pred: Floats
+    counts: Integers
+    lower: Floats
+    upper: Floats
+    prob: Floats = field(repr=False)
+    event: str
+    name: str | None = None
+
+    @classmethod
+    def bin_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_prob: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        n_bins: int = 10,
+        strategy: str = "quantile",
+        confidence: float = 0.95,
+        name: str | None = None,
+    ) -> Self:
+        """Bin the predictions without drawing them (which needs no matplotlib).
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            The observed classes.
+        y_prob : array-like of shape (n, C) or (n,)
+            Predicted probabilities, columns in the order of `labels`.
+        labels : array-like of shape (C,), default=None
+            The classes in the order of the columns; by default sorted.
+        n_bins : int, default=10
+            Number of bins; a bin without cases is left out.
+        strategy : {"quantile", "uniform"}, default="quantile"
+            Bins with equal counts (fewer where predictions are tied), or of equal width.
+        confidence : float, default=0.95
+            Confidence of the binomial intervals.
+        name : str, default=None
+            Label of the curve.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+
+        Raises
+        ------
+        ValueError
+            If the probabilities are not valid or an option is out of its range.
+        """
+        codes, proba, classes = check_probabilities(y_true, y_prob, labels)
+        assert codes is not None
+        if n_bins < 1:
+            raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
+        if not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
+        if classes.size == 2:
+            prob, hit = proba[:, 1], (codes == 1).astype(np.float64)
+            event = f"class {classes[1]!s}"
+        else:
+            prob, hit = proba.max(axis=1), (proba.argmax(axis=1) == codes).astype(np.float64)
+            event = "the most probable class"
+        if strategy == "quantile":
+            edges = np.unique(np.quantile(prob, np.linspace(0.0, 1.0, n_bins + 1)))
+        elif strategy == "uniform":
+            edges = np.linspace(0.0, 1.0, n_bins + 1)
+        else:
+            raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}.")
+        index = np.searchsorted(edges[1:-1], prob, side="right")
+        counts = np.bincount(index)
+        used = counts > 0
+        counts = counts[used]
+        frequency = np.bincount(index, weights=hit)[used] / counts
+        lower, upper = _wilson_interval(frequency, counts, confidence)
+        return cls(
+            prob_true=frequency,
+            prob_pred=np.bincount(index, weights=prob)[used] / counts,
+            counts=counts,
+            lower=lower,
+            upper=upper,
+            prob=prob,
+            event=event,
+            name=name,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Bin predictions and draw them.
+
+        Parameters
+        ----------
+        y_true, y_prob, **options
+            As in :meth:`bin_predictions`.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        return cls.bin_predictions(y_true, y_prob, **options).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Predict with a fitted classifier, bin the predictions and draw them.
+
+        Parameters
+        ----------
+        estimator : classifier with predict_proba
+            Fitted classifier or pipeline.
+        X : array-like of shape (n, d)
+            Rows to predict; they should not have been used to fit.
+        y : array-like of shape (n,)
+            Their classes.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **options : dict
+            Options of :meth:`bin_predictions`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `predict_proba`.
+        """
+        proba, classes, name = _estimator_probabilities(estimator, X)
+        options = {"labels": classes, "name": name} | options
+        return cls.from_predictions(y, proba, ax=ax, **options)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        interval: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the reliability diagram.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        name : str, default=None
+            Label of the curve, in place of the one the display was made with.
+        ref_line : bool, default=True
+            Whether to draw the diagonal, where probabilities are honest.
+        interval : bool, default=True
+            Whether to draw the binomial intervals.
+        **kwargs : dict
+            Passed to the curve's ``Axes.plot``.
+
+        Returns
+        -------
+        self : ReliabilityDisplay
+        """
+        ax = _axes(ax)
+        label = self.name if name is None else name
+        style = {"marker": "o", "markersize": 5, "linewidth": 1.5, "zorder": 3} | kwargs
+        if ref_line:
+            ax.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        (self.line_,) = ax.plot(self.prob_pred, self.prob_true, label=label, **style)
+        if interval:
+            colour = self.line_.get_color()
+            ax.vlines(self.prob_pred, self.lower, self.upper, color=colour, alpha=0.45, linewidth=1)
+        ax.set(
+            xlim=(-0.02, 1.02),
+            ylim=(-0.02, 1.02),
+            xlabel=f"Predicted probability of {self.event}",
+            ylabel=f"Observed frequency of {self.event}",
+        )
+        if label is not None:
+            ax.legend(loc="upper left", frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _wilson_interval(
+    frequency: Floats, counts: Integers, confidence: float
+) -> tuple[Floats, Floats]:
+    """Return Wilson's interval, which stays in [0, 1] and is not empty at 0 of n."""
+    z = float(ndtri(0.5 + 0.5 * confidence))
+    shrink = 1.0 / (1.0 + z * z / counts)
+    centre = (frequency + 0.5 * z * z / counts) * shrink
+    half = z * shrink * np.sqrt(frequency * (1.0 - frequency) / counts + 0.25 * (z / counts) ** 2)
+    # Rounding can put the end a few ulp beyond the observed frequency at 0 and n of n.
+    return (
+        np.clip(np.minimum(centre - half, frequency), 0.0, 1.0),
+        np.clip(np.maximum(centre + half, frequency), 0.0, 1.0),
+    )
+
+
+@dataclass(eq=False)
+class ErrorRejectDisplay:
+    """Error-reject curve: the error rate of what is left as the least certain cases are rejected.
+
+    Make it with :meth:`from_predictions` or :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    curve : ErrorRejectCurve
+        What is drawn.
+    name : str or None
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
+        What the last call to :meth:`plot` drew on, and the curve.
+
+    References
+    ----------
+    RW06, section 3.7.3, Figure 3.10.
+
+    Examples
+    --------
+    >>> from gpclass.decision.display import ErrorRejectDisplay
+    >>> from gpclass.decision.costs import error_reject_curve
+    >>> display = ErrorRejectDisplay(error_reject_curve([0, 1, 1], [0.2, 0.4, 0.9]), name="GP")
+    >>> round(display.curve.area, 3)
+    0.111
+    """
+
+    curve: ErrorRejectCurve
+    name: str | None = None
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_prob: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curve of predictions.
+
+        Parameters
+        ----------
+        y_true, y_prob, labels
+            As in :func:`gpclass.decision.costs.error_reject_curve`.
+        name : str, default=None
+            Label of the curve.
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        **kwargs : dict
+            Passed to the curve's ``Axes.plot``.
+
+        Returns
+        -------
+        display : ErrorRejectDisplay
+        """
+        return cls(error_reject_curve(y_true, y_prob, labels=labels), name).plot(ax, **kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Predict with a fitted classifier and draw the curve.
+
+        Parameters
+        ----------
+        estimator, X, y
+            As in :meth:`ReliabilityDisplay.from_estimator`.
+        ax, **kwargs
+            As in :meth:`from_predictions`.
+
+        Returns
+        -------
+        display : ErrorRejectDisplay
+
+        """
+        proba, classes, name = _estimator_probabilities(estimator, X)
+        kwargs = {"name": name} | kwargs
+        return cls.from_predictions(y, proba, labels=classes, ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the error-reject curve, both axes in per cent.
+
+        Parameters
+        ----------
+        ax, name, **kwargs
+            As in :meth:`from_predictions`; `name` replaces the one the display was made with.
+
+        Returns
+        -------
+        self : ErrorRejectDisplay
+        """
+        ax = _axes(ax)
+        label = self.name if name is None else name
+        # The error rate is that of a whole group of accepted cases, so it changes in steps.
+        style = {"linewidth": 1.5, "drawstyle": "steps-post"} | kwargs
+        (self.line_,) = ax.plot(
+            100 * self.curve.reject_fraction, 100 * self.curve.error_rate, label=label, **style
+        )
+        ax.set(xlabel="Cases rejected (%)", ylabel="Error rate of the accepted cases (%)")
+        ax.set_xlim(-2, 102)
+        # High enough for every curve that shares the axes, and a line at zero not on the frame.
+        top = max(float(np.max(line.get_ydata())) for line in ax.get_lines())
+        ax.set_ylim(-0.02 * (top or 1), 1.05 * (top or 1))
+        if label is not None:
+            ax.legend(loc="upper right", frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,232 @@
+"""Which parts the estimator's arguments name: every value that does not exist is refused here."""
+
+import inspect
+import numbers
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.utils import check_random_state
+
+from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVsRest
+from gpclass.estimator.report import parameter_names
+from gpclass.inference import METHODS, InferenceMethod
+from gpclass.inference.joint import JOINT
+from gpclass.kernels import uses_precomputed
+from gpclass.learning import ExpectationMaximisation, KeepFixed, Learner, MaximiseEvidence
+from gpclass.likelihoods import Likelihood, get_likelihood
+from gpclass.montecarlo import MonteCarlo
+
+LEARNINGS: Final = ("evidence", "em")
+
+
+@final
+@dataclass(frozen=True)
+class Parts:
+    """One answer to each question: likelihood, inference, learning, and how classes are split."""
+
+    likelihood: Likelihood
+    inference: InferenceMethod
+    learner: Learner
+    multi_class: str
+    decomposition: Decomposition
+
+
+def pick_parts(estimator: Any) -> Parts:
+    """Turn the arguments of the estimator into parts.
+
+    Raises
+    ------
+    ValueError
+        For a value that does not exist, with a list of those that do.
+    TypeError
+        For an argument of a wrong type.
+    """
+    _check_integer("n_restarts_optimizer", estimator.n_restarts_optimizer, 0)
+    _check_integer("max_iter_predict", estimator.max_iter_predict, 1)
+    _check_integer("verbose", estimator.verbose, 0)
+    if estimator.n_jobs is not None:
+        _check_integer("n_jobs", estimator.n_jobs, None)
+        if estimator.n_jobs == 0:
+            raise ValueError("n_jobs must not be 0: None or 1 is one process, -1 is all cores")
+    for name in ("warm_start", "copy_X_train"):
+        value = getattr(estimator, name)
+        if not isinstance(value, bool | np.bool_ | numbers.Integral):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
+    for name in ("inducing", "hyperprior"):
+        value = getattr(estimator, name)
+        if value is not None:
+            raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
+    multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
+    return Parts(
+        likelihood=get_likelihood(estimator.likelihood),
+        inference=_pick_inference(
+            estimator.inference, int(estimator.max_iter_predict), estimator.random_state
+        ),
+        learner=_pick_learner(estimator.learning, estimator.optimizer),
+        multi_class=multi_class,
+        # two classes are one binary problem whichever it is
+        decomposition=DECOMPOSITIONS.get(multi_class, OneVsRest)(),
+    )
+
+
+def check_kernel_argument(kernel: Any) -> None:
+    """Refuse what is neither None, "precomputed" nor a kernel that has one covariance matrix.
+
+    Raises
+    ------
+    ValueError
+        For a CompoundKernel or another string.
+    TypeError
+        For anything else, a kernel's class among it.
+    """
+    if isinstance(kernel, CompoundKernel):
+        raise ValueError("kernel cannot be a CompoundKernel")
+    if kernel is None:
+        return
+    if isinstance(kernel, Kernel):
+        _check_hyperparameters(kernel)
+        return
+    if isinstance(kernel, list | tuple):
+        if len(kernel) < 3:
+            raise ValueError(
+                f"kernel is a list of {len(kernel)}: a list has one kernel for each of more than "
+                "two classes, which have a latent function each; else give one kernel"
+            )
+        for one in kernel:
+            if not isinstance(one, Kernel):
+                raise TypeError(f"kernel is a list with {one!r}, which is no scikit-learn kernel")
+            check_kernel_argument(one)
+        return
+    if isinstance(kernel, str):
+        _named("kernel", kernel, ("precomputed",))
+        return
+    raise TypeError(
+        "kernel must be None, 'precomputed', an instance of a scikit-learn kernel or a list of "
+        "them, got "
+        f"{kernel!r}"
+    )
+
+
+def _check_hyperparameters(kernel: Kernel) -> None:
+    """Refuse hyperparameters and bounds that have no logarithm."""
+    name = type(kernel).__name__
+    with np.errstate(all="ignore"):
+        try:
+            description = repr(kernel)
+            theta = np.asarray(kernel.theta, dtype=np.float64)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"kernel {name} has hyperparameters that cannot be used") from error
+        try:
+            bounds = np.asarray(kernel.bounds, dtype=np.float64).reshape(-1, 2)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"kernel {description} has bounds that cannot be used") from error
+        names = zip(parameter_names(kernel), theta, strict=True)
+        wrong = [name for name, t in names if np.isnan(t) or t == np.inf]
+        if wrong:
+            raise ValueError(
+                f"kernel {description} has hyperparameters that are no finite numbers above "
+                f"zero: {', '.join(wrong)}"
+            )
+        if bounds.shape != (len(theta), 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
+            raise ValueError(
+                f"kernel {description} has bounds that are no intervals: {np.exp(bounds).tolist()}"
+            )
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X is the covariance matrix itself."""
+    if isinstance(kernel, str):
+        return kernel == "precomputed"
+    if isinstance(kernel, list | tuple):
+        return all(is_precomputed(one) for one in kernel)
+    return isinstance(kernel, Kernel) and uses_precomputed(kernel)
+
+
+def takes_vectors(kernel: Any) -> bool:
+    """Whether X is a table of numbers."""
+    if isinstance(kernel, list | tuple):
+        return all(takes_vectors(one) for one in kernel)
+    return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
+
+
+def as_objects(X: Any) -> Any:
+    """A list as an array of its items, so that sequences among them are not taken for rows."""
+    if not isinstance(X, list | tuple):
+        return X
+    items = np.empty(len(X), dtype=object)
+    for i, item in enumerate(X):
+        items[i] = item
+    return items
+
+
+def _named(argument: str, value: Any, options: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{argument} must be one of {', '.join(map(repr, options))} (or an object where the "
+            f"documentation says so), got {value!r}"
+        )
+    if value not in options:
+        raise ValueError(
+            f"{argument}={value!r} does not exist; the values that do are: "
+            + ", ".join(map(repr, options))
+        )
+    return value
+
+
+def _check_integer(name: str, value: Any, minimum: int | None) -> None:
+    if not isinstance(value, numbers.Integral) or (isinstance(value, bool) and name != "verbose"):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
+
+
+def _seed(random_state: Any) -> int:
+    """Seed of what an inference draws: 0 for None, so that a fit can be repeated."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> InferenceMethod:
+    if callable(inference) and not isinstance(inference, type):
+        try:
+            named: Any = inspect.signature(inference).parameters
+        except (TypeError, ValueError):
+            named = None
+        if named is None or not {"weights", "init"} <= set(named):
+            raise TypeError(
+                "inference must be called as method(prior, y, likelihood, *, weights, init), got "
+                f"{inference!r}"
+            )
+        given: Any = inference
+    else:
+        name = _named("inference", inference, (*METHODS, "mcmc"))
+        if name == "mcmc":
+            given = MonteCarlo(random_state=_seed(random_state))
+        else:
+            given = METHODS[name](max_iter=max_iter)
+    method: InferenceMethod = given
+    return method
+
+
+def _pick_learner(learning: Any, optimizer: Any) -> Learner:
+    if isinstance(learning, Learner):
+        return learning
+    _named("learning", learning, LEARNINGS)
+    if isinstance(optimizer, type):
+        raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
+    if optimizer is None:
+        return KeepFixed()
+    if learning == "evidence":
+        return MaximiseEvidence(optimizer)
+    if callable(optimizer):
+        raise ValueError(
+            "learning='em' maximises by itself: leave optimizer at 'fmin_l_bfgs_b', or take "
+            "learning='evidence' for an optimizer of your own"
+        )
+    MaximiseEvidence(optimizer)  # refuses a name that does not exist
+    return ExpectationMaximisation()

@@ -1,0 +1,101 @@
+"""How the classes become problems: one joint model, or several binary ones."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+from gpclass.estimator.arguments import Parts
+from gpclass.inference.joint import JOINT, joint_scheme
+from gpclass.learning import BinaryProblem, JointProblem, Problem
+
+Array = NDArray[np.float64]
+
+
+class Division(NamedTuple):
+    """Problems to be learnt, and what each is called in messages."""
+
+    problems: list[Problem]
+    names: list[str]
+
+
+def divide(
+    parts: Parts,
+    kernels: list[Kernel],
+    X: Any,
+    codes: NDArray[np.intp],
+    classes: NDArray[np.generic],
+    weights: Array | None,
+    used: NDArray[np.intp] | None,
+) -> Division:
+    """Make the problems of a table.
+
+    Parameters
+    ----------
+    parts : Parts
+    kernels : list of Kernel
+        One for all classes, or one a class.
+    X : ndarray of shape (N, d), or whatever the kernel takes
+    codes : ndarray of shape (n,)
+        Class indices of the rows that are used.
+    classes : ndarray of shape (C,)
+    weights : ndarray of shape (N,) or None
+    used : ndarray of shape (n,) or None
+        Numbers of the rows of positive weight; None: all.
+
+    Raises
+    ------
+    ValueError
+        For a number of kernels that does not go with the classes, and for a likelihood or an
+        inference that has no joint model.
+    """
+    n_classes = len(classes)
+    joint = n_classes > 2 and parts.multi_class in JOINT
+    if len(kernels) > 1:
+        _check_kernels(kernels, n_classes, parts.multi_class)
+    if joint:
+        scheme = joint_scheme(parts.multi_class, parts.inference)
+        problem = JointProblem(
+            kernels[0] if len(kernels) == 1 else CompoundKernel(kernels),
+            X,
+            codes,
+            n_classes,
+            scheme,
+            scheme.likelihood_of(parts.likelihood, parts.inference),
+            parts.inference,
+            weights if weights is None or used is None else weights[used],
+            used,
+        )
+        return Division([problem], [f"all {n_classes} classes"])
+    problems: list[Problem] = []
+    names = []
+    for k, (name, rows, labels) in enumerate(parts.decomposition.split(codes, classes)):
+        # row numbers of the subproblem count the used rows
+        if used is not None:
+            rows = used if rows is None else used[rows]
+        w = weights if rows is None or weights is None else weights[rows]
+        names.append(name)
+        kernel = kernels[0] if len(kernels) == 1 else kernels[k]
+        problems.append(
+            BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
+        )
+    return Division(problems, names)
+
+
+def _check_kernels(kernels: list[Kernel], n_classes: int, multi_class: str) -> None:
+    if n_classes == 2:
+        raise ValueError(
+            f"kernel is a list of {len(kernels)}, but two classes have one latent function: give "
+            "one kernel"
+        )
+    if multi_class == "one_vs_one":
+        raise ValueError(
+            "kernel is a list, one kernel a class, but multi_class='one_vs_one' has one latent "
+            "function a pair of classes: give one kernel, or take another multi_class"
+        )
+    if len(kernels) != n_classes:
+        raise ValueError(
+            f"kernel is a list of {len(kernels)}, but y has {n_classes} classes: give one kernel "
+            "for all, or one for each"
+        )

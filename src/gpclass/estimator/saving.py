@@ -1,0 +1,62 @@
+"""Which of our types a saved model contains, for loaders that must be told whom to trust."""
+
+from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.classifier import GaussianProcessClassifier
+from gpclass.estimator.decomposition import DECOMPOSITIONS
+from gpclass.estimator.joint_model import JointModel
+from gpclass.estimator.report import OptimizerReport, ReportedRun
+from gpclass.inference import METHODS
+from gpclass.inference.joint import LatentDifferences, MultinomialProbit, Softmax
+from gpclass.inference.sites import Sites
+from gpclass.kernels import Precomputed
+from gpclass.learning import (
+    BinaryProblem,
+    ExpectationMaximisation,
+    JointProblem,
+    KeepFixed,
+    LearningRun,
+    MaximiseEvidence,
+)
+from gpclass.likelihoods import LIKELIHOODS
+from gpclass.montecarlo import MonteCarlo, Samples
+from gpclass.priors.classes import ClassSites
+
+
+def trusted_types() -> list[str]:
+    """Names of our types that a fitted classifier may contain, as skops wants them.
+
+    Returns
+    -------
+    names : list of str
+
+    Examples
+    --------
+    >>> import gpclass
+    >>> "gpclass.estimator.classifier.GaussianProcessClassifier" in gpclass.trusted_types()
+    True
+    """
+    types = [
+        GaussianProcessClassifier,
+        BinaryModel,
+        BinaryProblem,
+        ClassSites,
+        ExpectationMaximisation,
+        JointModel,
+        JointProblem,
+        KeepFixed,
+        LatentDifferences,
+        LearningRun,
+        MaximiseEvidence,
+        MonteCarlo,
+        MultinomialProbit,
+        OptimizerReport,
+        Precomputed,
+        ReportedRun,
+        Samples,
+        Sites,
+        Softmax,
+        *METHODS.values(),
+        *LIKELIHOODS.values(),
+        *DECOMPOSITIONS.values(),
+    ]
+    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in types)

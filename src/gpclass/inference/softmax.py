@@ -1,0 +1,201 @@
+"""Laplace's method for the softmax over all classes (RW06 section 3.5)."""
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.inference.approximation import Outcome
+from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
+from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# Probabilities below this are not divided by their squares.
+TINY_PROBABILITY: Final = 1e-150
+
+
+@final
+@dataclass(frozen=True)
+class SoftmaxApproximation:
+    """The Gaussian at the softmax's mode.
+
+    Parameters
+    ----------
+    posterior : ClassPosterior
+    log_evidence : float
+        Laplace's approximation of ``log p(y | X, theta)``, in nats.
+    outcome : Outcome
+    n_iter : int
+        Newton steps.
+    n_factorisations : int
+        Of C + 1 matrices each.
+    """
+
+    posterior: ClassPosterior
+    log_evidence: float
+    outcome: Outcome
+    n_iter: int
+    n_factorisations: int
+
+    @property
+    def sites(self) -> ClassSites:
+        """The Gaussian sites, one a row."""
+        return self.posterior.sites
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iteration reached its end."""
+        return self.outcome.converged
+
+    def likelihood_gradient(self) -> Array:
+        """Nothing: the softmax has no hyperparameters of its own."""
+        return np.zeros(0)
+
+    def evidence_pullback(self) -> Array:
+        """``d log q(y|X, theta) / dK``: (n, n) where the classes share K, else (C, n, n).
+
+        The evidence moves with K explicitly by ``(a a^T - F) / 2``, ``F = W (I + K W)^-1``, and
+        through the mode by ``(I + W K)^-1 s a^T`` with
+        ``s_i = -W_i (diag(Sigma_i) - 2 Sigma_i pi_i) / 2``, the derivative of
+        ``-log|I + K W| / 2`` by f, where Sigma_i is the covariance of the row's latents. Beside
+        terms that W_i annuls, the bracket is the diagonal of
+        ``diag(d)^-1 (W_i - F_i) diag(d)^-1``, so that the diagonals of F suffice: Sigma_i and
+        this matrix differ by ``1 v^T + v 1^T`` for some v, since ``W_i - F_i = W_i Sigma_i W_i``.
+
+        References
+        ----------
+        RW06 section 5.5.1 has this for two classes; derived here for many and for a matrix K.
+        """
+        factor, d = self.posterior.factor, self.posterior.sites.d
+        rows, weights = np.arange(len(d)), row_sums(d)
+        pi = d / weights[:, None]
+        others = 1.0 - pi
+        likeliest = pi.argmax(axis=1)
+        pi[rows, likeliest] = 0.0
+        others[rows, likeliest] = pi.sum(axis=1)
+        # a row of next to no weight has no site in the factor
+        usable = (d > TINY_PROBABILITY * weights[:, None]) & (factor.d > 0.0)
+        h = np.where(usable, d * others - factor.coupling_diagonal(), 0.0)
+        per_d = 1.0 / np.where(usable, d, 1.0)  # its square may overflow
+        h = h * per_d * per_d
+        s = -0.5 * precision_product(d, h, weights)
+        return factor.pullback(self.posterior.mean_weights, s)
+
+
+@final
+@dataclass(frozen=True)
+class SoftmaxLaplace:
+    """Laplace's approximation of the softmax by a safeguarded Newton iteration.
+
+    The evidence is ``sum_i w_i log softmax(f_i)_{y_i} - a^T f / 2 - log|I + K W| / 2`` at the mode
+    (RW06 eq. 3.44 with its signs and its determinant mended). How the mode is found is told in
+    `SoftmaxMode`.
+
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Newton steps.
+    tol : float, default=1e-10
+        Largest entry of the gradient by f at which the mode counts as found.
+
+    References
+    ----------
+    RW06 section 3.5, Algorithms 3.3 and 3.4. In print line 15 of 3.3 has the wrong sign before
+    ``sum_i log sum_c exp(f_i^c)`` and line 16 lacks ``sum_i log M_ii``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> q = SoftmaxLaplace()(ClassPrior(np.eye(3), 3), [0, 1, 2])
+    >>> q.posterior.mean.round(4)
+    array([[ 0.4897, -0.2448, -0.2448],
+           [-0.2448,  0.4897, -0.2448],
+           [-0.2448, -0.2448,  0.4897]])
+    >>> q.outcome.name
+    'CONVERGED'
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-10
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if self.max_iter < 1 or not self.tol > 0:
+            raise ValueError(
+                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
+            )
+
+    def __call__(
+        self,
+        class_prior: ClassPrior,
+        codes: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        init: SoftmaxApproximation | ClassSites | None = None,
+    ) -> SoftmaxApproximation:
+        """Find the mode and the Gaussian there.
+
+        Parameters
+        ----------
+        class_prior : ClassPrior
+        codes : array-like of shape (n,)
+            Each row's class, 0 to C - 1. A class may have no row.
+        weights : array-like of shape (n,), default=None
+            Powers of the likelihood terms: a weight of 2 is the row given twice.
+        init : SoftmaxApproximation or ClassSites, default=None
+            Where to start, an end under a prior nearby; None: at f = 0.
+
+        Raises
+        ------
+        ValueError
+            For codes, weights or lengths that do not fit.
+        NotPositiveDefiniteError
+            Where K is not positive semi-definite.
+        """
+        labels, powers = _as_problem(class_prior, codes, weights)
+        sites = init.sites if isinstance(init, SoftmaxApproximation) else init
+        if sites is not None and sites.d.shape != class_prior.diagonal.shape:
+            raise ValueError(
+                f"init has sites of shape {sites.d.shape} where the prior has latent values of "
+                f"shape {class_prior.diagonal.shape}"
+            )
+        search = SoftmaxMode(class_prior, labels, powers, self.tol, self.max_iter)
+        state, factor, outcome, n_iter, n_factorisations = search.run(search.start(sites))
+        d = state.terms.d
+        if factor is None or not np.array_equal(factor.d, d):
+            factor = None  # its memory is wanted
+            factor = class_prior.factor(d)
+            n_factorisations += 1
+        b = precision_product(d, state.F) + state.terms.first
+        return SoftmaxApproximation(
+            posterior=ClassPosterior(ClassSites(b, d), factor, state.A, state.F),
+            log_evidence=state.objective - 0.5 * factor.log_det,
+            outcome=outcome,
+            n_iter=n_iter,
+            n_factorisations=n_factorisations,
+        )
+
+
+def _as_problem(
+    class_prior: ClassPrior, codes: ArrayLike, weights: ArrayLike | None
+) -> tuple[Codes, Array]:
+    """Labels and weights, checked and converted."""
+    given = np.asarray(codes)
+    n, C = class_prior.n, class_prior.n_classes
+    if given.shape != (n,):
+        raise ValueError(f"codes must have one class for each of {n} rows, got {given.shape}")
+    labels = given.astype(np.intp)
+    if not (labels == given).all() or (labels < 0).any() or (labels >= C).any():
+        raise ValueError(f"codes must be whole numbers from 0 to {C - 1}")
+    if weights is None:
+        return labels, np.ones(n)
+    powers = np.asarray(weights, dtype=np.float64)
+    if powers.shape != (n,) or not np.isfinite(powers).all() or (powers < 0).any():
+        raise ValueError(
+            f"weights must be {n} finite non-negative numbers, got shape {powers.shape} with "
+            f"minimum {powers.min() if powers.size else 'none'}"
+        )
+    return labels, powers

@@ -1,0 +1,1 @@
+"""Iterations that find sites: Newton's method, fixed points, sequential sweeps, safeguards."""

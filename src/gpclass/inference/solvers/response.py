@@ -1,0 +1,218 @@
+"""How posterior and sites answer each other: the linear algebra of fixed points.
+
+A method asks its sites to be ``s = g(m, variance, s)``, row by row; the posterior answers a change
+of sites with ``dm = Sigma (dnu - m dtau)`` and ``d variance = -(Sigma * Sigma) dtau``. Newton's
+method for the fixed point and the derivative of what depends on it both solve with this loop.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, gmres
+
+from gpclass import linalg
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import SitePosterior
+from gpclass.inference.energy import Adjoints
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.rule import SiteRule, Sweep, noise_of_merit
+
+Array = NDArray[np.float64]
+
+# Central differences with these steps (in deviations, relative for variances) have errors near
+# 1e-10 at fourth order, for gradients, and near 1e-6 at second order, for steps.
+STEP: Final = 3e-3
+FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))
+SECOND: Final = ((-0.5, -1.0), (0.5, 1.0))
+RESTART: Final = 60
+# Part of the residual that a step of Newton's method may leave.
+NEWTON_LEAVES: Final = 0.5
+
+
+class SiteJacobian(NamedTuple):
+    """Derivatives of each row's target site; each has the rows (nu, tau), shape (2, n)."""
+
+    by_mean: Array
+    by_variance: Array
+    by_nu: Array
+    by_tau: Array
+
+    @classmethod
+    def of(cls, rule: SiteRule, posterior: SitePosterior, *, fine: bool) -> "SiteJacobian":
+        """Differentiate a rule at a posterior.
+
+        A likelihood gives no more derivatives than its moments, so these are differences: row by
+        row, of functions that are smooth on the scale of one and of the posterior's deviation.
+        """
+        m, v = posterior.mean, posterior.factor.marginal_variances()
+        nu, tau = posterior.sites.nu, posterior.sites.tau
+        rule_of = FOURTH if fine else SECOND
+        h = STEP * np.sqrt(v)
+        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h, rule_of)
+        h = STEP * v
+        by_variance = _difference(lambda t: rule.target(m, v + t * h, nu, tau), h, rule_of)
+        count = rule.copies_taken_out
+        if count is None:
+            none = np.zeros((2, len(m)))
+            return cls(by_mean, by_variance, none, none)
+        # through the cavity's natural parameters m / v - nu / count and 1 / v - tau / count
+        by_nu = -v * by_mean / count
+        by_tau = (v**2 * by_variance + m * v * by_mean) / count
+        return cls(by_mean, by_variance, by_nu, by_tau)
+
+
+def _difference(
+    function: Callable[[float], Sites], h: Array, weights: tuple[tuple[float, float], ...]
+) -> Array:
+    total = np.zeros((2, len(h)))
+    for t, weight in weights:
+        sites = function(t)
+        total += weight * np.stack([sites.nu, sites.tau])
+    return np.asarray(total / np.where(h > 0, h, np.inf))
+
+
+@final
+@dataclass(frozen=True)
+class Response:
+    """Linear response of a posterior to its sites.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+    Sigma, squared : ndarray of shape (n, n)
+        Lower triangles of Sigma and of its square, entry by entry.
+    """
+
+    mean: Array
+    Sigma: Array
+    squared: Array
+
+    @classmethod
+    def of(cls, posterior: SitePosterior, *, last: bool) -> "Response":
+        """Form Sigma; ``last`` says that the posterior's variances have served."""
+        Sigma = posterior.factor.weighted_covariance(last=last)
+        with np.errstate(over="ignore"):  # what overflows makes `solve` refuse
+            return cls(posterior.mean, Sigma, np.square(Sigma))
+
+    def forward(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
+        """Changes of marginal means and variances."""
+        d_mean = linalg.symmetric_product(self.Sigma, d_nu - self.mean * d_tau)
+        return d_mean, -linalg.symmetric_product(self.squared, d_tau)
+
+    def adjoint(self, by_mean: Array, by_variance: Array) -> tuple[Array, Array]:
+        """Derivatives by sites from derivatives by marginals."""
+        by_nu = linalg.symmetric_product(self.Sigma, by_mean)
+        return by_nu, -self.mean * by_nu - linalg.symmetric_product(self.squared, by_variance)
+
+
+def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Sites | None:
+    """Sites after one Newton step for ``g(s) = s``; None where the linear system resists."""
+    J = SiteJacobian.of(rule, posterior, fine=False)
+    response = Response.of(posterior, last=True)
+    sites = posterior.sites
+    n = len(sites)
+
+    def matvec(d: Array) -> Array:
+        d_nu, d_tau = d[:n], d[n:]
+        d_mean, d_variance = response.forward(d_nu, d_tau)
+        answer = J.by_mean * d_mean + J.by_variance * d_variance + J.by_nu * d_nu + J.by_tau * d_tau
+        return np.asarray(d - answer.ravel())
+
+    gap = np.concatenate([target.nu - sites.nu, target.tau - sites.tau])
+    step = solve(matvec, gap, 1e-6)
+    if step is None:
+        return None
+    return Sites(sites.nu + step[:n], sites.tau + step[n:])
+
+
+def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
+    """Newton's method while each step leaves at most half of the residual, and no merit falls.
+
+    Returns
+    -------
+    sweep : Sweep
+        The last that was accepted.
+    n_factorisations : int
+    """
+    made = 0
+    if not sweep.posterior.factor.forms_covariance:
+        return sweep, made
+    while sweep.residual > tol:
+        sites = newton_step(rule, sweep.posterior, sweep.target)
+        if sites is None:
+            break
+        try:
+            following = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        except NotPositiveDefiniteError:
+            break
+        made += 1
+        falls = following.merit < sweep.merit - noise_of_merit(rule.prior, sweep)
+        if falls or not following.residual <= NEWTON_LEAVES * sweep.residual:
+            break
+        sweep = following
+    return sweep, made
+
+
+class Implicit(NamedTuple):
+    """Adjoints with the fixed point's own movement in them.
+
+    ``marginals`` multiply changes of marginals by K at fixed sites; ``by_nu`` and ``by_tau``
+    multiply direct changes of the sites (by a likelihood's hyperparameter).
+    """
+
+    marginals: Adjoints
+    by_nu: Array
+    by_tau: Array
+
+
+def implicit_adjoints(
+    rule: SiteRule, posterior: SitePosterior, marginals: Adjoints, by_nu: Array, by_tau: Array
+) -> Implicit:
+    """Adjoints of a scalar of marginals and sites, where sites are ``g(m, variance)``.
+
+    With ``ds = G d(m, v)`` and ``d(m, v) = e + L ds`` the derivative is ``lambda . e`` for
+    ``lambda = rho + G^T kappa_0 + G^T L^T lambda``, where rho and kappa_0 are the direct adjoints
+    of marginals and sites: one linear system, however many hyperparameters there are.
+
+    Raises
+    ------
+    ArithmeticError
+        Where the system cannot be solved: at such a fixed point there is no derivative.
+    """
+    J = SiteJacobian.of(rule, posterior, fine=True)
+    response = Response.of(posterior, last=False)
+    n = len(posterior.sites)
+
+    def through_sites(by_nu: Array, by_tau: Array) -> Array:
+        by_site = np.stack([by_nu, by_tau])
+        return np.concatenate([(J.by_mean * by_site).sum(0), (J.by_variance * by_site).sum(0)])
+
+    def matvec(adjoint: Array) -> Array:
+        return adjoint - through_sites(*response.adjoint(adjoint[:n], adjoint[n:]))
+
+    right = np.concatenate(marginals) + through_sites(by_nu, by_tau)
+    found = solve(matvec, right, 1e-10)
+    if found is None:
+        raise ArithmeticError(
+            "the evidence has no derivative here: its fixed point is about to vanish or to split"
+        )
+    total = Adjoints(found[:n], found[n:])
+    more_nu, more_tau = response.adjoint(total.mean, total.variance)
+    return Implicit(total, by_nu + more_nu, by_tau + more_tau)
+
+
+def solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array | None:
+    """GMRES, on a system that is a contraction's distance from the identity."""
+    size = float(np.abs(right).max(initial=0.0))
+    if size == 0.0:
+        return np.zeros_like(right)
+    operator = LinearOperator((len(right), len(right)), matvec=matvec, dtype=np.float64)
+    found, info = gmres(
+        operator, right / size, rtol=rtol, atol=0.0, restart=min(RESTART, len(right)), maxiter=8
+    )
+    if info != 0 or not np.isfinite(found).all():
+        return None
+    return np.asarray(found * size)

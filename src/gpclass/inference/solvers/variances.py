@@ -1,0 +1,204 @@
+"""The fixed point that EP, PL and variational inference share, in the variances of the rows.
+
+A parallel sweep computes all marginals from one factor, and then all sites. Most sweeps serve the
+means, which need no new factor. Here, between two factorisations, the variances that the sites
+depend on stay as they are and the means are solved for to the end, by the Newton iteration that
+Laplace's method uses too. What is left is a fixed point in the variances, and it contracts fast.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol, final, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import Outcome, SitePosterior
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.acceleration import extrapolate
+from gpclass.inference.solvers.guide import MEMORY, Guide, means_of
+from gpclass.inference.solvers.newton import TINY, Mode
+from gpclass.inference.solvers.response import newton_steps
+from gpclass.inference.solvers.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
+from gpclass.priors import Prior
+
+Array = NDArray[np.float64]
+
+# Factorisations without progress after which rounding is taken for the reason, where it can be.
+PATIENCE: Final = 6
+# Least fraction of a step, in the logarithms of the variances.
+SMALLEST_STEP: Final = 1.0 / 16.0
+# Growth of a residual beyond which what was combined is forgotten; a little of it is no sign.
+GROWS: Final = 2.0
+# Newton's method takes over below this residual.
+NEWTON_FROM: Final = 0.1
+# Above this residual the next factor may be rough: what it misses is less than what follows.
+ROUGH_FROM: Final = 3e-3
+# Below this residual a rough factor does not tell what is left.
+ROUGH_TELLS: Final = 1e-4
+# Tolerance down to which rough factors lead on.
+ROUGH_TOL: Final = 1e-6
+
+
+@runtime_checkable
+class RoughlyKnown(Protocol):
+    """A prior with factors of a few digits, which cost less."""
+
+    def roughly(self, tau: Array) -> Prior | None:
+        """The same prior with such factors; None where they would say nothing near ``tau``."""
+
+
+@final
+class _History:
+    """Variances that were tried and found, for Anderson's acceleration of their renewal."""
+
+    def __init__(self) -> None:
+        self._tried: list[Array] = []
+        self._found: list[Array] = []
+
+    def following(self, sweep: Sweep, last: float, damping: float) -> Array:
+        """Variances to try after a sweep; plainly renewed, and damped, where residuals grow.
+
+        ``last`` is the residual of the sweep before.
+        """
+        found = np.log(np.maximum(sweep.v, TINY))
+        if sweep.residual > GROWS * last:
+            # what was combined misled: begin anew, from the last variances
+            self._found.clear()
+            del self._tried[:-1]
+            following = (
+                found if not self._tried else found + (1 - damping) * (self._tried[-1] - found)
+            )
+            self._tried.clear()
+        elif self._tried:
+            self._found.append(found)
+            following = extrapolate(self._tried[-MEMORY:], self._found[-MEMORY:])
+        else:
+            following = found
+        self._tried.append(following)
+        return np.asarray(np.exp(following))
+
+
+@final
+@dataclass(frozen=True)
+class VarianceIteration:
+    """Renewal of the variances until the sites match.
+
+    Parameters
+    ----------
+    rule : SiteRule
+    tol : float
+        `Sweep.residual` at which the sites count as matched.
+    max_iter : int
+        Renewals.
+    """
+
+    rule: SiteRule
+    tol: float
+    max_iter: int
+
+    def run(self, sites: Sites) -> End:
+        """Iterate from sites."""
+        rule, guide = self.rule, Guide(self.rule)
+        sweep, n_factorisations = self._approach(sites, guide)
+        if not np.isfinite(sweep.residual):
+            # rounding, under a covariance that these sites do not belong to
+            nothing = Sites(np.zeros(rule.prior.n), np.zeros(rule.prior.n))
+            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, nothing))
+        n_iter, outcome = 0, Outcome.MAX_ITER
+        best, v, damping, since_best = sweep, sweep.v, 1.0, 0
+        last = tried = np.inf
+        history = _History()
+        while True:
+            n_iter += 1
+            # Below tol one more factorisation is worth its price while it still gains a digit.
+            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.forms_covariance
+            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
+                return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
+            rounding = rounding_of_sites(rule.prior, best.posterior.sites)
+            if since_best > PATIENCE and best.residual <= rounding:
+                outcome = Outcome.ROUNDING
+                break
+            if n_iter == self.max_iter:
+                break
+            if sweep.residual < min(NEWTON_FROM, 0.1 * tried):
+                tried = sweep.residual
+                sweep, made = newton_steps(rule, sweep, 0.1 * self.tol)
+                n_factorisations += made
+                if sweep.residual < tried:
+                    best, last, v = sweep, tried, sweep.v
+                    if sweep.residual <= self.tol:
+                        continue
+            if sweep.residual > last:
+                damping = max(0.5 * damping, SMALLEST_STEP)
+            elif sweep.residual < 0.9 * last:
+                damping = min(2.0 * damping, 1.0)
+            sweep.posterior.factor.release()
+            try:
+                near = None
+                if sweep.posterior.factor.forms_covariance:
+                    v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+                elif (guided := guide.renew(sweep)) is not None:
+                    v, near, made = guided
+                    n_factorisations += made
+                else:
+                    v = history.following(sweep, last, damping)
+                posterior, made = self._solve_means(v, sweep, near, rule.prior)
+                n_factorisations += made
+                following = rule.sweep(posterior)
+            except NotPositiveDefiniteError:
+                # overflow, or sites of negative precision: the prior itself was factorised before
+                outcome = Outcome.STALLED
+                break
+            noise = noise_of_merit(rule.prior, sweep)
+            if not np.isfinite(following.residual) or following.merit < sweep.merit - noise:
+                outcome = Outcome.STALLED
+                break
+            last, sweep = sweep.residual, following
+            since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
+            if sweep.residual < best.residual:
+                best = sweep
+            elif best.posterior.factor is not sweep.posterior.factor:
+                best.posterior.factor.release()
+        if best.residual <= self.tol:
+            outcome = Outcome.CONVERGED
+        return End(best, outcome, n_iter, n_factorisations)
+
+    def _approach(self, sites: Sites, guide: Guide) -> tuple[Sweep, int]:
+        """The first exact sweep, and the factorisations made.
+
+        From the sites, or from where a coarse model leads by way of rough factors.
+        """
+        rule, made, rough = self.rule, 0, None
+        # who asks for less starts near the end as a rule
+        if isinstance(rule.prior, RoughlyKnown) and self.tol >= ROUGH_TOL:
+            rough = rule.prior.roughly(sites.tau)
+        if rough is not None:
+            try:
+                sweep = rule.sweep(SitePosterior.from_sites(rough, sites))
+                made += 1
+                while sweep.residual > ROUGH_TELLS and (guided := guide.renew(sweep)) is not None:
+                    v, near, more = guided
+                    prior = rough if sweep.residual > ROUGH_FROM else rule.prior
+                    posterior, again = self._solve_means(v, sweep, near, prior)
+                    made += more + again
+                    sweep = rule.sweep(posterior)
+                    if prior is rule.prior:
+                        return sweep, made
+                if np.isfinite(sweep.residual):
+                    sites = sweep.posterior.sites
+            except NotPositiveDefiniteError:
+                pass  # few digits were too few
+        return rule.sweep(SitePosterior.from_sites(rule.prior, sites)), made + 1
+
+    def _solve_means(
+        self, v: Array, sweep: Sweep, near: Mode | None, prior: Prior
+    ) -> tuple[SitePosterior, int]:
+        """Posterior whose means belong to the variances v, and the factorisations made."""
+        rule = self.rule
+        # what the variances are still off by need not be undercut by far
+        goal = max(1e-2 * self.tol, min(1e-3, 1e-2 * sweep.residual))
+        mode = means_of(rule, v, sweep, goal, near)
+        # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
+        posterior = SitePosterior.from_sites(prior, rule.sites(mode.state))
+        return posterior, mode.n_factorisations + 1

@@ -1,0 +1,1 @@
+"""Class probabilities: averages of many classes' likelihoods over Gaussian latent values."""

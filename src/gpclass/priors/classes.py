@@ -1,0 +1,301 @@
+"""The prior of many classes' latent functions, and the posterior beside coupled sites."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass import linalg
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.priors import DensePrior
+from gpclass.priors.coupled import CoupledFactor, as_crosses
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class ClassPrior:
+    """Independent zero-mean Gaussian processes, one a class, at the training inputs.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n), or sequence of n_classes such arrays
+        Covariance that all classes share and that is held once, or the covariance of each.
+    n_classes : int
+        Number of classes C.
+    description : str, default="K"
+        What K came from, for error messages: the kernel as the user wrote it.
+
+    References
+    ----------
+    RW06 section 3.5: the covariance of the C n latent values is block diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = ClassPrior(np.array([[2.0, 1.0], [1.0, 2.0]]), 3)
+    >>> prior.n, prior.n_classes, prior.shared
+    (2, 3, True)
+    >>> prior.multiply(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
+    array([[2., 1., 3.],
+           [1., 2., 3.]])
+    """
+
+    K: Array | Sequence[Array]
+    n_classes: int
+    description: str = field(default="K", compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is not one matrix, or one a class, of one size and finite.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two classes, or matrices of other shapes or another number.
+        NotPositiveDefiniteError
+            For entries that are not finite and negative variances.
+        """
+        if self.n_classes < 2:
+            raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
+        if not self.shared and len(self.K) != self.n_classes:
+            raise ValueError(
+                f"K must be one matrix, or one for each of the {self.n_classes} classes, got "
+                f"{len(self.K)}"
+            )
+        sizes = {p.n for p in self.priors}
+        if len(sizes) != 1:
+            raise ValueError(f"the classes' matrices must have one size, got {sorted(sizes)}")
+
+    @property
+    def shared(self) -> bool:
+        """Whether all classes have the same covariance."""
+        return isinstance(self.K, np.ndarray) and self.K.ndim == 2
+
+    @cached_property
+    def priors(self) -> tuple[DensePrior, ...]:
+        """The prior of each class; one object repeated where it is shared."""
+        if self.shared:
+            K = np.ascontiguousarray(self.K, dtype=np.float64)
+            return (DensePrior(K, self.description),) * self.n_classes
+        return tuple(
+            DensePrior(np.ascontiguousarray(K, dtype=np.float64), f"{self.description}, class {c}")
+            for c, K in enumerate(self.K)
+        )
+
+    @cached_property
+    def covariances(self) -> tuple[Array, ...]:
+        """Covariance matrix of each class; one array repeated where it is shared."""
+        return tuple(p.K for p in self.priors)
+
+    @property
+    def held(self) -> Array | tuple[Array, ...]:
+        """The one covariance that all classes share, else that of each."""
+        return self.covariances[0] if self.shared else self.covariances
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.priors[0].n
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Prior variances, shape (n, C)."""
+        return np.stack([p.diagonal for p in self.priors], axis=1)
+
+    def check(self) -> None:
+        """Refuse covariances that are indefinite beyond rounding; see `DensePrior.check`.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Naming the kernel and what to do.
+        """
+        for prior in self.priors[:1] if self.shared else self.priors:
+            prior.check()
+
+    def multiply(self, F: Array) -> Array:
+        """``K_c f_c`` for every column f_c of F, shape (n, C)."""
+        if self.shared:
+            return linalg.product(self.covariances[0], np.ascontiguousarray(F))
+        columns = [
+            linalg.symmetric_product(K, f) for K, f in zip(self.covariances, F.T, strict=True)
+        ]
+        return np.stack(columns, axis=1)
+
+    @cached_property
+    def in_single(self) -> tuple[NDArray[np.float32], ...]:
+        """`covariances` in single precision."""
+        if self.shared:
+            return (self.covariances[0].astype(np.float32),) * self.n_classes
+        return tuple(K.astype(np.float32) for K in self.covariances)
+
+    def factor(self, d: Array, *, single: bool = False) -> CoupledFactor:
+        """Factorise the prior beside sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``.
+
+        Parameters
+        ----------
+        d : ndarray of shape (n, C)
+            Not negative. A row of zeros is a row without a site.
+        single : bool, default=False
+            Whether in single precision, for half the time and memory.
+
+        Raises
+        ------
+        ValueError
+            For another shape, and for entries that are negative or not finite.
+        NotPositiveDefiniteError
+            Where a covariance is not positive semi-definite.
+        """
+        if d.shape != (self.n, self.n_classes):
+            raise ValueError(f"d must have shape {(self.n, self.n_classes)}, got {d.shape}")
+        if not (np.isfinite(d).all() and (d >= 0).all()):
+            raise ValueError("d must be finite and not negative")
+        if single:
+            return CoupledFactor.of(self.in_single, d)
+        try:
+            return CoupledFactor.of(self.covariances, d)
+        except NotPositiveDefiniteError as error:
+            self.check()
+            raise NotPositiveDefiniteError(
+                f"the kernel {self.description} is too badly conditioned beside these sites "
+                f"({error}); add a WhiteKernel to it, or bound its variance"
+            ) from error
+
+
+@final
+@dataclass(frozen=True)
+class ClassSites:
+    """Sites ``exp(b_i^T f_i - f_i^T W_i f_i / 2)``, one a row, in the C latents of that row.
+
+    Parameters
+    ----------
+    b : ndarray of shape (n, C)
+        First natural parameter; every row sums to zero.
+    d : ndarray of shape (n, C)
+        ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)``; not negative.
+
+    References
+    ----------
+    RW06 eq. 3.38 has this W for the softmax, where d are the probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(ClassSites(np.zeros((4, 3)), np.full((4, 3), 1 / 3)))
+    4
+    """
+
+    b: Array
+    d: Array
+
+    def __post_init__(self) -> None:
+        """Refuse sites of two shapes."""
+        if self.b.shape != self.d.shape or self.b.ndim != 2:
+            raise ValueError(
+                f"b and d must be matrices of one shape, got {self.b.shape} and {self.d.shape}"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.b)
+
+
+@final
+@dataclass(frozen=True)
+class ClassPosterior:
+    """The Gaussian ``q(f) ∝ p(f) prod_i site_i`` over the latents of all classes.
+
+    Parameters
+    ----------
+    sites : ClassSites
+    factor : CoupledFactor
+        Of the prior beside the sites' precisions.
+    mean_weights : ndarray of shape (n, C)
+        ``a_c = K_c^-1 m_c``, so that the mean at new inputs is ``k_c^T a_c``.
+    mean : ndarray of shape (n, C)
+        ``m_c = K_c a_c``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = ClassPrior(np.eye(2), 3)
+    >>> sites = ClassSites(np.array([[2.0, -1.0, -1.0], [0.0, 0.0, 0.0]]), np.ones((2, 3)))
+    >>> ClassPosterior.from_sites(prior, sites).mean
+    array([[ 1. , -0.5, -0.5],
+           [ 0. ,  0. ,  0. ]])
+    """
+
+    sites: ClassSites
+    factor: CoupledFactor
+    mean_weights: Array
+    mean: Array
+
+    @classmethod
+    def from_sites(cls, class_prior: ClassPrior, sites: ClassSites) -> "ClassPosterior":
+        """Condition the prior on the sites: ``a = (I + W K)^-1 b``."""
+        factor = class_prior.factor(sites.d)
+        a = factor.shrink(sites.b)
+        return cls(sites, factor, a, class_prior.multiply(a))
+
+    def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
+        """Latent mean and covariance of the classes at m new inputs (RW06 Algorithm 3.4).
+
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n, m), or sequence of C such arrays
+            Covariance of training and new inputs, of all classes or of each.
+        k_diag : ndarray of shape (m,) or (m, C)
+            Prior variances of the new inputs, of all classes or of each.
+
+        Returns
+        -------
+        mean : ndarray of shape (m, C)
+        covariance : ndarray of shape (m, C, C)
+            Positive semi-definite up to rounding; a variance that rounding made negative is 0.
+
+        Notes
+        -----
+        A row's bits depend on that row alone.
+        """
+        crosses = as_crosses(K_cross, self.mean.shape[1])
+        # summed in one order whatever m is; see SitePosterior.predict
+        mean = np.stack(
+            [
+                np.einsum("ij,i->j", cross, a)
+                for cross, a in zip(crosses, self.mean_weights.T, strict=True)
+            ],
+            axis=1,
+        )
+        return mean[: len(k_diag)], self.factor.predict(crosses, k_diag)
+
+    def joint(
+        self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]
+    ) -> tuple[Array, Array]:
+        """Latent mean and covariance of all values at m new inputs.
+
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n, m), or sequence of C such arrays
+            Covariance of training and new inputs, of all classes or of each.
+        K_new : ndarray of shape (m, m), or sequence of C such arrays
+            Prior covariance of the new inputs.
+
+        Returns
+        -------
+        mean : ndarray of shape (m, C)
+        covariance : ndarray of shape (m, C, m, C)
+        """
+        covariance = self.factor.joint(K_cross, K_new)
+        crosses = as_crosses(K_cross, self.mean.shape[1])
+        mean = np.stack(
+            [
+                np.einsum("ij,i->j", cross, a)
+                for cross, a in zip(crosses, self.mean_weights.T, strict=True)
+            ],
+            axis=1,
+        )
+        return mean[: len(covariance)], covariance
