@@ -61,7 +61,8 @@ class JointProblem(Problem):
 
     def prior(self) -> JointPrior:
         """Prior over the latents of all classes."""
-        return self.prior_form.make(self.kernels, self.n_classes, self.inputs, self.jitter)
+        jitters = [self.jitter_of(kernel) for kernel in self.kernels]
+        return self.prior_form.make(self.kernels, self.n_classes, self.inputs, jitters)
 
     def infer(self, prior: JointPrior, init: Any) -> Any:
         """Approximation of the joint posterior, by the scheme."""
