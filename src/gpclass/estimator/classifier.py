@@ -245,13 +245,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.X_train_ = X
         self.y_train_ = np.where(np.isin(y, classes), np.searchsorted(classes, y), -1)
         self.models_ = [
-            (JointModel if isinstance(problem, JointProblem) else BinaryModel)(
-                problem.at(result.theta),
-                result.sites,
-                result.log_evidence,
-                result.outcome_name,
-                result.n_iter,
-            )
+            (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
             for problem, result in zip(problems, learned, strict=True)
         ]
         self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in self.models_])

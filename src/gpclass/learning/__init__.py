@@ -2,7 +2,7 @@
 
 from gpclass.learning.em import ExpectationMaximisation
 from gpclass.learning.evidence import MaximiseEvidence
-from gpclass.learning.hyperparameters import HyperPrior, Hyperparameters
+from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
 from gpclass.learning.problem import BinaryProblem, Evaluation, Problem

@@ -35,8 +35,8 @@ class ExpectationMaximisation(Learner):
     evidence's value and gradient where the sites were found, so a run that ends has found a
     stationary point of the evidence: the same that `MaximiseEvidence` looks for.
 
-    F is a lower bound of the evidence for VI and the lower tangent bound alone. So the M-step
-    searches a box about theta. Where the evidence falls at the next E-step, the step is taken back
+    F is a lower bound of the evidence for the lower tangent bound alone. So the M-step searches a
+    box about theta. Where the evidence falls at the next E-step, the step is taken back
     and the box made smaller: having the right gradient, F keeps its promise in a small box.
 
     For likelihoods that are not log-concave each E-step starts from nothing, so that the evidence
@@ -151,7 +151,9 @@ def _run(
             radius = 0.25 * reach
             continue
         boxed = reach > 0.99 * radius
-        small_gains = small_gains + 1 if found.value - here.value < settings.tol and not boxed else 0
+        small_gains = (
+            small_gains + 1 if found.value - here.value < settings.tol and not boxed else 0
+        )
         radius = 2.0 * radius if boxed else radius
         here = found
     return report(objective, start, here, f"{message}; {n_evaluations} evaluations of M-steps")

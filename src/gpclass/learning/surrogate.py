@@ -117,7 +117,7 @@ class Surrogate:
             prior = there.prior()
             posterior = there.posterior(prior, self.sites)
             value = posterior.log_partition() + self.shift + float(self.tilt @ (theta - self.theta))
-            by_kernel = there.pull(posterior.partition_pullback(), prior)
+            by_kernel = there.pull(posterior.pullback(), prior)
             by_likelihood = np.zeros(len(there.likelihood.theta))
             if self.terms is not None:
                 copies = replace(self.terms.copies, likelihood=there.likelihood)
