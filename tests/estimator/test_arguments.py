@@ -9,11 +9,12 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator.arguments import (
     check_kernel_argument,
-    is_precomputed,
+
     pick_parts,
-    takes_vectors,
+
 )
 from gpclass.estimator.decomposition import DECOMPOSITIONS, OneVsRest
+from gpclass.estimator.inputs import is_precomputed, takes_vectors
 from gpclass.inference import EP, METHODS, Laplace
 from gpclass.inference.joint import JOINT
 from gpclass.kernels import Precomputed
