@@ -100,7 +100,7 @@ class VarianceIteration:
         while True:
             n_iter += 1
             # Below tol one more factorisation is worth its price while it still gains a digit.
-            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.forms_covariance
+            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.has_products
             if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
                 return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
             rounding = rounding_of_sites(rule.prior, best.posterior.sites)
@@ -121,9 +121,10 @@ class VarianceIteration:
                 damping = max(0.5 * damping, SMALLEST_STEP)
             elif sweep.residual < 0.9 * last:
                 damping = min(2.0 * damping, 1.0)
-            sweep.posterior.factor.release()
+            light = sweep._replace(posterior=sweep.posterior.without_covariance())
+            sweep, best = light, light if best is sweep else best
             try:
-                if sweep.posterior.factor.forms_covariance:
+                if sweep.posterior.factor.has_products:
                     v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
                 else:
                     v = history.following(sweep, last, damping)
@@ -142,10 +143,9 @@ class VarianceIteration:
             since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
             if sweep.residual < best.residual:
                 best = sweep
-            elif best.posterior.factor is not sweep.posterior.factor:
-                best.posterior.factor.release()
         if best.residual <= self.tol:
             outcome = Outcome.CONVERGED
+        best = best._replace(posterior=best.posterior.with_covariance())
         return End(best, outcome, n_iter, n_factorisations)
 
     def _solve_means(self, v: Array, sweep: Sweep) -> tuple[SitePosterior, int]:
