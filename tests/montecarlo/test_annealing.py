@@ -140,7 +140,7 @@ def test_bits_depend_on_the_random_state_only(small):
         ({"start": 3}, TypeError, "start must be"),
         ({"schedule": "linear"}, ValueError, "schedule must be"),
         ({"guides": "laplace"}, ValueError, "guides must be"),
-        ({"start": Sites(np.zeros(2), np.zeros(2))}, ValueError, "2 sites"),
+        ({"start": Sites(np.zeros(2), np.zeros(2))}, ValueError, "start must have sites of 3 rows"),
     ],
 )
 def test_bad_arguments(small, more, error, match):
