@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
-from gpclass.montecarlo.gaussian import LatentGaussian, SiteTerms
+from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 from gpclass.montecarlo.problem import (
     Covariance,
     LatentProblem,
@@ -24,7 +24,7 @@ from gpclass.montecarlo.problem import (
     terms_of,
 )
 from gpclass.montecarlo.slice_step import Chains, Tilt, slice_step
-from gpclass.montecarlo.starts import Proposal, tempered_proposals
+from gpclass.montecarlo.starts import tempered_proposals
 
 Array = NDArray[np.float64]
 
@@ -55,11 +55,9 @@ class EvidenceEstimate:
     standard_error : float
         Of ``log_evidence``, by the delta method: the standard error of the average weight over
         the average. Infinite for one chain.
-    jackknife_error : float
-        The same by leaving out one chain at a time; where it is much larger, a few weights
-        dominate and neither can be trusted. Infinite for one chain.
     effective_sample_size : float
-        ``(sum w)^2 / sum w^2``, of the chains.
+        ``(sum w)^2 / sum w^2``, of the chains; where it is below ten or so, a few weights dominate
+        and ``standard_error`` is itself a guess.
     log_weights : ndarray of shape (n_chains,)
         Logarithms of the importance weights; the log of their average is ``log_evidence``.
     temperatures : ndarray of shape (n_temperatures + 1,)
@@ -72,7 +70,6 @@ class EvidenceEstimate:
 
     log_evidence: float
     standard_error: float
-    jackknife_error: float
     effective_sample_size: float
     log_weights: Array
     temperatures: Array
@@ -107,17 +104,9 @@ def annealed_importance_sampling(
 
     Parameters
     ----------
-    K : DensePrior, or array-like of shape (n, n)
-        Prior covariance, positive semi-definite; a singular one needs no jitter. Of many classes:
-        a `ClassPrior`, a matrix that they share, or a sequence of one a class.
-    y : array-like of shape (n,)
-        Labels, -1 or +1. Of many classes: their codes, integers from 0. There are as many classes
-        as a ClassPrior or a sequence says; with one matrix, one more than the largest code.
-    likelihood : Likelihood or ClassLikelihood
-        Only its ``log_prob`` is used, but for ``guides``. `SoftmaxLikelihood` or
-        `MultinomialProbitLikelihood` is what makes a problem one of many classes.
-    weights : array-like of shape (n,), default=None
-        Powers of the likelihood terms.
+    K, y, likelihood, weights, random_state, progress
+        As for `elliptical_slice_sampling`. Of the likelihood only ``log_prob`` is used, but for
+        ``guides``.
     n_chains : int, default=100
         Chains: the error falls with the square root of their number.
     n_temperatures : int, default=1000
@@ -137,10 +126,6 @@ def annealed_importance_sampling(
         "none": the prior, whose ellipses are much too wide for a strong signal. "auto": "ep" where
         the likelihood is log-concave, as those of many classes are, else "none". Proposals shape
         the moves and not their target: the expectation of the weights does not depend on them.
-    random_state : int, Generator, RandomState or None, default=None
-        Where the random numbers come from; an int gives the same bits every time.
-    progress : bool or callable, default=None
-        True shows a line on stderr; a callable is called with the steps done and their number.
 
     Returns
     -------
@@ -231,7 +216,8 @@ def anneal(
     """
     check_counts(n_chains=n_chains, n_temperatures=n_temperatures)
     began = time.perf_counter()
-    path = _Path.of(problem, terms, proposals)
+    base = problem.proposal(terms)
+    path = _Path(problem, base, proposals or [base])
     n_pilot = min(n_temperatures, max(MIN_PILOT, round(PILOT_SHARE * n_temperatures)))
     reporter = Reporter(progress, n_temperatures + adaptive * n_pilot, "annealing")
     # Kuss and Rasmussen take the fourth power of equal steps from the prior; from an approximation
@@ -243,13 +229,12 @@ def anneal(
         run = _run(path, pilot, PILOT_CHAINS, rng, reporter.step)
         temperatures = _equal_steps(pilot, run, n_temperatures)
     run = _run(path, temperatures, n_chains, rng, reporter.step)
-    log_weights = run.log_weights + path.base.log_mass
+    log_weights = run.log_weights + base.gaussian.log_mass
     top = float(log_weights.max())
     w = np.exp(log_weights - top)
     return EvidenceEstimate(
         log_evidence=top + float(np.log(w.mean())),
         standard_error=_delta_error(w),
-        jackknife_error=_jackknife_error(w),
         effective_sample_size=float(w.sum() ** 2 / (w @ w)),
         log_weights=log_weights,
         temperatures=temperatures,
@@ -258,44 +243,25 @@ def anneal(
     )
 
 
-class _ProposalGaussian(NamedTuple):
-    """The Gaussian of the ellipses near an inverse temperature, and its terms."""
-
-    power: float
-    gaussian: LatentGaussian
-    terms: SiteTerms
-
-
 @final
 @dataclass(frozen=True)
 class _Path:
     """The densities ``base(f) (p(y|f) / prod_i site_i)^beta`` and the moves along them."""
 
     problem: LatentProblem
-    base: LatentGaussian
-    terms: SiteTerms
-    proposals: list[_ProposalGaussian]
-
-    @classmethod
-    def of(
-        cls, problem: LatentProblem, terms: SiteTerms | None, proposals: Sequence[Proposal]
-    ) -> "_Path":
-        prior = problem.prior
-        base = prior if terms is None else prior.given(terms)
-        terms = problem.no_terms() if terms is None else terms
-        made = [_ProposalGaussian(p.power, prior.given(p.terms), p.terms) for p in proposals]
-        return cls(problem, base, terms, made or [_ProposalGaussian(1.0, base, terms)])
+    base: Proposal
+    proposals: Sequence[Proposal]
 
     def log_ratio(self, chains: Chains) -> Array:
         """``log p(y|f) - log prod_i site_i``, shape (R,)."""
-        if self.terms.trivial:
+        if self.base.terms.trivial:
             return chains.log_likelihood
-        return chains.log_likelihood - self.terms.log_value(chains.f)
+        return chains.log_likelihood - self.base.terms.log_value(chains.f)
 
     def move(self, power: float, chains: Chains, rng: np.random.Generator) -> tuple[Chains, int]:
         """One step at inverse temperature ``power``; also the evaluations that it took."""
         near = min(self.proposals, key=lambda proposal: abs(np.log(proposal.power / power)))
-        tilt = Tilt.relative(near.terms, power, self.terms)
+        tilt = Tilt.over(near, power, self.base.terms)
         chains, counts = slice_step(near.gaussian, tilt, self.problem.log_likelihood, chains, rng)
         return chains, counts.n_evaluations
 
@@ -320,7 +286,7 @@ def _run(
     rng: np.random.Generator,
     report: Callable[[], None],
 ) -> _Run:
-    f = path.base.draw(rng, n_chains).f
+    f = path.base.gaussian.draw(rng, n_chains).f
     chains = Chains(f, path.problem.log_likelihood(f))
     if chains.log_likelihood.min() < LOG_ZERO:
         raise ValueError(
@@ -383,16 +349,3 @@ def _delta_error(w: Array) -> float:
     if len(w) == 1:
         return float("inf")
     return float(w.std(ddof=1) / (np.sqrt(len(w)) * w.mean()))
-
-
-def _jackknife_error(w: Array) -> float:
-    """Standard error of ``log mean(w)`` from the means without one chain."""
-    n = len(w)
-    if n == 1:
-        return float("inf")
-    rest = w.sum() - w
-    # without a chain that has all the weight nothing is left to estimate an error from
-    if (rest <= 0.0).any():
-        return float("inf")
-    logs = np.log(rest / (n - 1))
-    return float(np.sqrt((n - 1) / n * ((logs - logs.mean()) ** 2).sum()))

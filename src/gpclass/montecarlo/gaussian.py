@@ -219,6 +219,14 @@ class LatentGaussian:
         )
 
 
+class Proposal(NamedTuple):
+    """The prior given terms, whose ellipses the moves near an inverse temperature use."""
+
+    gaussian: LatentGaussian
+    terms: SiteTerms
+    power: float = 1.0
+
+
 def _roots(K: Prior | ArrayLike) -> tuple[Array, Array]:
     """``root`` and ``weight_root`` of one covariance matrix."""
     prior = K if isinstance(K, Prior) else DensePrior(np.ascontiguousarray(K, dtype=np.float64))

@@ -14,7 +14,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.softmax import SoftmaxApproximation
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
-from gpclass.montecarlo.gaussian import LatentGaussian, SiteTerms
+from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 from gpclass.priors import Prior
 from gpclass.priors.classes import ClassPrior, ClassSites
 
@@ -61,21 +61,17 @@ class LatentProblem:
         each = f.reshape(self.n_functions, -1, *f.shape[1:])
         return np.ascontiguousarray(np.moveaxis(each, 0, 1))
 
-    def no_terms(self) -> SiteTerms:
-        """Terms that leave the prior as it is."""
-        return SiteTerms.none(len(self.y), self.n_functions)
+    def proposal(self, terms: SiteTerms | None, power: float = 1.0) -> Proposal:
+        """The prior given terms; None: the prior itself."""
+        if terms is None:
+            return Proposal(self.prior, SiteTerms.none(len(self.y), self.n_functions), power)
+        return Proposal(self.prior.given(terms), terms, power)
 
 
 def make_problem(
     K: Any, y: ArrayLike, likelihood: Likelihood | ClassLikelihood, weights: ArrayLike | None
 ) -> LatentProblem:
-    """Check the arguments and factorise the prior; a `ClassLikelihood` makes it one of classes.
-
-    Raises
-    ------
-    ValueError, TypeError, NotPositiveDefiniteError
-        As in `as_problem` and `LatentGaussian.prior`.
-    """
+    """Check the arguments and factorise the prior; a `ClassLikelihood` makes it one of classes."""
     if isinstance(likelihood, ClassLikelihood):
         return _class_problem(as_class_prior(K, y), y, likelihood, weights)
     checked = as_problem(K, y, weights)
@@ -91,13 +87,7 @@ def make_problem(
 
 
 def as_class_prior(K: Any, codes: ArrayLike) -> ClassPrior:
-    """Prior of the classes 0 to the largest code; a `ClassPrior` says their number itself.
-
-    Raises
-    ------
-    ValueError
-        For shapes that are not those of one matrix or one a class.
-    """
+    """Prior of the classes 0 to the largest code; a `ClassPrior` says their number itself."""
     if isinstance(K, ClassPrior):
         return K
     given = np.asarray(K, dtype=np.float64)
@@ -112,13 +102,9 @@ def as_class_prior(K: Any, codes: ArrayLike) -> ClassPrior:
 
 
 def _class_problem(
-    class_prior: ClassPrior,
-    codes: ArrayLike,
-    likelihood: ClassLikelihood,
-    weights: ArrayLike | None,
+    class_prior: ClassPrior, y: ArrayLike, likelihood: ClassLikelihood, weights: ArrayLike | None
 ) -> LatentProblem:
-    n, C = class_prior.n, class_prior.n_classes
-    labels = np.asarray(codes)
+    n, C, labels = class_prior.n, class_prior.n_classes, np.asarray(y)
     if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
             f"y must be {n} integers, the codes of the classes from 0, got shape {labels.shape} of "
@@ -141,15 +127,7 @@ def _class_problem(
 
 
 def terms_of(start: Start | None, problem: LatentProblem, name: str) -> SiteTerms | None:
-    """Terms of a Gaussian approximation's sites; ``name`` is the argument's.
-
-    Raises
-    ------
-    TypeError
-        For anything that is not an approximation, or not of this kind of problem.
-    ValueError
-        For sites of another number of rows or classes.
-    """
+    """Terms of a Gaussian approximation's sites; ``name`` is the argument's, for messages."""
     sites = start
     if isinstance(start, NestedApproximation):
         sites = start.class_sites
@@ -185,13 +163,7 @@ def generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse numbers that are not whole, or under 1 (under 0 for ``n_burn``).
-
-    Raises
-    ------
-    ValueError
-        Naming the argument.
-    """
+    """Refuse numbers that are not whole, or under 1 (under 0 for ``n_burn``)."""
     for name, value in counts.items():
         least = 0 if name == "n_burn" else 1
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
@@ -200,17 +172,7 @@ def check_counts(**counts: int) -> None:
 
 @final
 class Reporter:
-    """Report how far a run is: to a callable ``progress(done, total)``, or as a line on stderr.
-
-    Parameters
-    ----------
-    progress : bool, callable or None
-        True: a line on stderr; False or None: nothing.
-    total : int
-        Steps in all.
-    label : str
-        What the line begins with.
-    """
+    """Report how far a run is: to a callable ``progress(done, total)``, or as a line on stderr."""
 
     def __init__(self, progress: Progress, total: int, label: str) -> None:
         self.progress = progress

@@ -197,9 +197,8 @@ def sample(
     """`elliptical_slice_sampling` of a checked problem, with the ellipses of its prior given terms."""
     began = time.perf_counter()
     prior, log_likelihood = problem.prior, problem.log_likelihood
-    gaussian, tilt = prior, Tilt()
-    if terms is not None:
-        gaussian, tilt = prior.given(terms), Tilt.relative(terms, 1.0, problem.no_terms())
+    proposal = problem.proposal(terms)
+    gaussian, tilt = proposal.gaussian, Tilt.over(proposal, 1.0, proposal.terms)
     n_chains, n_draws = length.n_chains, -(-length.n_samples // length.n_chains)
     f = np.empty((prior.size, n_draws, n_chains))
     a, values = np.empty_like(f), np.empty((n_draws, n_chains))

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.montecarlo.gaussian import LatentGaussian, SiteTerms
+from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 
 Array = NDArray[np.float64]
 
@@ -33,9 +33,9 @@ class Tilt:
     terms: SiteTerms | None = None
 
     @classmethod
-    def relative(cls, proposal: SiteTerms, power: float, sites: SiteTerms) -> "Tilt":
+    def over(cls, proposal: Proposal, power: float, sites: SiteTerms) -> "Tilt":
         """``p(y|f)^power prod_i site_i^(1 - power)``, divided by the proposal's terms."""
-        rest = sites.over(proposal, 1.0 - power)
+        rest = sites.over(proposal.terms, 1.0 - power)
         return cls(power, None if rest.trivial else rest)
 
     def log_density(self, log_likelihood: Array, f: Array) -> Array:

@@ -1,6 +1,6 @@
 """Gaussians near the posterior, by EP: where Monte Carlo starts, and the proposals of its moves."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,7 +9,7 @@ from gpclass.inference.ep import EP
 from gpclass.inference.nested import NestedApproximation, nested_ep
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
-from gpclass.montecarlo.gaussian import SiteTerms
+from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 from gpclass.montecarlo.problem import Covariance, LatentProblem, as_class_prior
 from gpclass.priors.classes import ClassPrior, ClassSites
 
@@ -19,13 +19,6 @@ Array = NDArray[np.float64]
 N_PROPOSALS: Final = 16
 # Proposals shape moves and leave their target alone, so that few digits of EP do.
 PROPOSAL_TOL: Final = 1e-3
-
-
-class Proposal(NamedTuple):
-    """Terms of a Gaussian near the posterior at an inverse temperature."""
-
-    power: float
-    terms: SiteTerms
 
 
 def nested_ep_sites(
@@ -68,7 +61,7 @@ def nested_ep_sites(
 def tempered_proposals(
     problem: LatentProblem, likelihood: Likelihood | ClassLikelihood
 ) -> list[Proposal]:
-    """EP's terms for the likelihood at rising inverse temperatures; nested EP's of many classes."""
+    """Gaussians of EP, or nested EP, for the likelihood at rising inverse temperatures."""
     method, init, found = EP(tol=PROPOSAL_TOL), None, []
     covariance: Any = problem.covariance
     if isinstance(likelihood, ClassLikelihood):
@@ -82,7 +75,7 @@ def tempered_proposals(
         else:
             init = method(covariance, problem.y, likelihood, weights=weights, init=init).sites
             terms = SiteTerms.of(init)
-        found.append(Proposal(float(power), terms))
+        found.append(problem.proposal(terms, float(power)))
     return found
 
 
