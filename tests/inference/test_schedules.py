@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from helpers import noisy_problem, rbf
 from gpclass.inference import EP, Outcome, PosteriorLinearisation
 from gpclass.inference.cavities import Copies
 from gpclass.inference.ep import EPRule
@@ -19,16 +20,6 @@ from gpclass.priors import DensePrior
 SMOOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=repr)
 ALL = [Logit(), Probit(), NoisyThreshold(0.05), NoisyThreshold(0.2), NoisyThreshold(0.4)]
 RULES = pytest.mark.parametrize("rule", [EPRule, LinearisationRule, VariationalRule])
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
-
-
-def noisy_problem(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
 def same(a, b, atol=1e-7):
