@@ -10,7 +10,6 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import each, pairs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
@@ -31,6 +30,7 @@ from gpclass import GaussianProcessClassifier
 from gpclass.exceptions import ConvergenceWarning, NotPositiveDefiniteError, NumericalWarning
 from gpclass.inference import EP, TangentBound, Variational
 from gpclass.likelihoods import NoisyThreshold
+from helpers import each, pairs
 
 # what the estimator takes by default, what scikit-learn has, and everything else
 METHODS = {

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_expit
 
-from helpers import noisy_problem, rbf
 from gpclass.inference import EP, Laplace, Outcome
 from gpclass.inference.bound import TangentBound
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
 from gpclass.priors import DensePrior
 from gpclass.testing import check_inference
+from helpers import noisy_problem, rbf
 
 BOTH = pytest.mark.parametrize("side", ["lower", "upper"])
 

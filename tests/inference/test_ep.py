@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from helpers import noisy_problem, rbf
 from gpclass.inference import EP, Laplace, Outcome
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit, by_quadrature
+from helpers import noisy_problem, rbf
 
 BOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import each, pairs
 
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import each, pairs
 
 # At the default tolerance the energy, where it is not stationary, carries noise of 1e-8, and its
 # differences noise of 1e-5.

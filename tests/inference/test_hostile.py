@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import pairs, rbf
 
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import pairs, rbf
 
 METHODS = {
     "ep": EP(),

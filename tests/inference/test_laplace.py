@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from helpers import rbf
 from gpclass.inference import Laplace, Outcome
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
 from gpclass.testing import check_inference
+from helpers import rbf
 
 
 @pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)

@@ -1,11 +1,11 @@
 """The laws of `gpclass.testing.check_inference`, for every method with every likelihood."""
 
 import pytest
-from helpers import each
 
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.testing import check_inference
+from helpers import each
 
 METHODS = {
     "ep": EP(),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from helpers import noisy_problem, rbf
 from gpclass.inference import PosteriorLinearisation
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import noisy_problem, rbf
 
 SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
 LIKELIHOOD = pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from helpers import pairs, rbf
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP
 from gpclass.inference.nested import nested_ep
@@ -18,6 +17,7 @@ from gpclass.likelihoods import Probit
 from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
 from gpclass.priors.nested import NestedFactor, NestedPrior
+from helpers import pairs, rbf
 
 TIGHT = EP(tol=1e-10)
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from helpers import noisy_problem, rbf
 from gpclass.inference import EP, Outcome, PosteriorLinearisation
 from gpclass.inference.cavities import Copies
 from gpclass.inference.ep import EPRule
@@ -16,6 +15,7 @@ from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.inference.variational import VariationalRule
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import DensePrior
+from helpers import noisy_problem, rbf
 
 SMOOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=repr)
 ALL = [Logit(), Probit(), NoisyThreshold(0.05), NoisyThreshold(0.2), NoisyThreshold(0.4)]

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from helpers import each, pairs, rbf
 from gpclass.inference import Laplace, Outcome
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, softmax_terms
 from gpclass.likelihoods import Logit
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
+from helpers import each, pairs, rbf
 
 
 def problem(n=25, C=3, seed=0):
@@ -94,7 +94,8 @@ def test_terms_keep_their_digits_in_the_tails():
 
 
 @pytest.mark.parametrize(
-    ("size", "shared", "weighted"), pairs([(0.3, 3), (2.0, 4), (10.0, 3)], [True, False], [False, True])
+    ("size", "shared", "weighted"),
+    pairs([(0.3, 3), (2.0, 4), (10.0, 3)], [True, False], [False, True]),
 )
 def test_gradient_by_central_differences(size, shared, weighted):
     signal, C = size

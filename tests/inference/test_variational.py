@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import log_expit, log_ndtr, ndtr
 
-from helpers import noisy_problem, rbf
 from gpclass.inference import EP, Variational
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import noisy_problem, rbf
 
 LIKELIHOOD = pytest.mark.parametrize(
     "likelihood",

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import each, pairs
 from scipy.special import ndtr
 from scipy.special import softmax as softmax_of
 from scipy.stats import multivariate_normal
@@ -15,6 +14,7 @@ from gpclass.likelihoods import Logit
 from gpclass.likelihoods.probabilities import contrasts, cubature, noise
 from gpclass.likelihoods.probabilities import gaussian as probabilities
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
+from helpers import each, pairs
 
 
 def threshold(mean, cov):
