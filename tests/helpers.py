@@ -1,6 +1,8 @@
 """What several test files share: covers of combinations, small problems, comparisons."""
 
 import itertools
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,3 +76,10 @@ def noisy_problem(n, seed=0, noise=0.7):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
     return X, np.where(X[:, 0] + noise * rng.standard_normal(n) > 0, 1.0, -1.0)
+
+
+def folder(variable):
+    """The folder that GPCLASS_DATA or GPCLASS_REFERENCE names; the test is skipped without it."""
+    if variable not in os.environ:
+        pytest.skip(f"{variable} is not set")
+    return Path(os.environ[variable])

@@ -4,13 +4,12 @@ It returns an evidence above that of the mode and a posterior that has forgotten
 version of scikit-learn mends this, the first assertion of each test fails and says so.
 """
 
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import folder
 from sklearn.gaussian_process import GaussianProcessClassifier as Theirs
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.model_selection import StratifiedKFold
@@ -61,9 +60,7 @@ def test_nearly_collinear_measurements(seed, length, signal):
 
 
 def test_a_fold_of_crabs_by_sex():
-    if "GPCLASS_DATA" not in os.environ:
-        pytest.skip("GPCLASS_DATA is not set: no crabs")
-    table = pd.read_csv(Path(os.environ["GPCLASS_DATA"]) / "crabs.csv.gz")
+    table = pd.read_csv(folder("GPCLASS_DATA") / "crabs.csv.gz")
     X, y = table[["FL", "RW", "CL", "CW", "BD"]].to_numpy(), (table.sex == "M").to_numpy()
     train, _ = next(StratifiedKFold(10, shuffle=True, random_state=0).split(X, y))
     X = StandardScaler().fit_transform(X[train])

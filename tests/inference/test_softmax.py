@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import os
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -15,7 +13,7 @@ from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, softmax_terms
 from gpclass.likelihoods import Logit
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
-from helpers import each, pairs, rbf
+from helpers import each, folder, pairs, rbf
 
 
 def problem(n=25, C=3, seed=0):
@@ -390,13 +388,6 @@ def test_bad_arguments():
     assert not SoftmaxLaplace(max_iter=1)(ClassPrior(rbf(X, 5.0), 3), codes).converged
 
 
-def reference_entries():
-    if "GPCLASS_REFERENCE" not in os.environ:
-        return []
-    path = Path(os.environ["GPCLASS_REFERENCE"]) / "reference.json"
-    return [e for e in json.loads(path.read_text())["entries"] if e["likelihood"] == "softmax"]
-
-
 def reference_kernel(k):
     def covariance(A, B, log_signal=0.0, log_length=0.0):
         lengths = np.asarray(k["lengthscale"]) * np.exp(log_length)
@@ -413,12 +404,12 @@ def reference_kernel(k):
 
 def test_values_of_another_implementation():
     """GPstuff's Laplace, one kernel shared by all classes; GPCLASS_REFERENCE names the folder."""
-    if "GPCLASS_REFERENCE" not in os.environ:
-        pytest.skip("GPCLASS_REFERENCE is not set: no values of other programs")
-    entries = reference_entries()
+    values = folder("GPCLASS_REFERENCE")
+    entries = json.loads((values / "reference.json").read_text())["entries"]
+    entries = [e for e in entries if e["likelihood"] == "softmax"]
     assert entries
     for e in entries:
-        data = np.load(Path(os.environ["GPCLASS_REFERENCE"]) / f"{e['dataset']}.npz")
+        data = np.load(values / f"{e['dataset']}.npz")
         X, codes, Z = data["X"], data["y"].ravel().astype(int), data["Xt"][:5]
         kernel = reference_kernel(e["kernel"])
         C = codes.max() + 1
