@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import folder
 from sklearn.datasets import load_iris
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from gpclass import GaussianProcessClassifier
+from helpers import folder
 
 VALUES = Path(__file__).parent / "values"
 ENTRIES = [

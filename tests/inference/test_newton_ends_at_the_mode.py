@@ -9,13 +9,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import folder
 from sklearn.gaussian_process import GaussianProcessClassifier as Theirs
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GaussianProcessClassifier
+from helpers import folder
 
 
 def fitted(Classifier, X, y, length, signal, **method):
