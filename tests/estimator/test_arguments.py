@@ -64,6 +64,13 @@ def test_objects_are_taken_as_they_are():
     assert pick_parts(GaussianProcessClassifier(inference=method)).inference is method
 
 
+@pytest.mark.parametrize("method", [Laplace(max_iter=50), functools.partial(Laplace())], ids=repr)
+def test_a_method_object_has_its_own_iteration_limit(method):
+    with pytest.raises(ValueError, match="max_iter_predict=7 does not reach the inference"):
+        pick_parts(GaussianProcessClassifier(inference=method, max_iter_predict=7))
+    assert pick_parts(GaussianProcessClassifier(inference=method)).inference is method
+
+
 def test_optimizer_none_keeps_the_kernel():
     for learning in ("evidence", "em"):
         estimator = GaussianProcessClassifier(optimizer=None, learning=learning)
