@@ -16,13 +16,9 @@ from gpclass.likelihoods import Probit
 from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
 from gpclass.priors.nested import NestedPrior
+from helpers import pairs, rbf
 
 TIGHT = EP(tol=1e-10)
-
-
-def rbf(X, signal=1.0, length=1.0, Z=None):
-    Z = X if Z is None else Z
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - Z[None]) ** 2).sum(-1) / length**2)
 
 
 def problem(n, n_classes, shared=True, signal=2.0, length=1.0, seed=0, d=2):
@@ -96,10 +92,12 @@ PRECISIONS = {
 }
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-@pytest.mark.parametrize("precisions", PRECISIONS)
-@pytest.mark.parametrize(("n", "n_classes"), [(5, 4), (1, 3), (6, 2), (3, 7)])
-def test_factor_against_dense_algebra(n, n_classes, precisions, shared):
+@pytest.mark.parametrize(
+    ("precisions", "size", "shared"),
+    pairs(PRECISIONS, [(5, 4), (1, 3), (6, 2), (3, 7)], [True, False]),
+)
+def test_factor_against_dense_algebra(precisions, size, shared):
+    n, n_classes = size
     _, codes, Ks = problem(n, n_classes, shared)
     A, _, K_g = dense(Ks, codes)
     prior, reference = NestedPrior(as_prior(Ks, shared), codes), DensePrior(K_g)
@@ -327,10 +325,10 @@ def test_a_fractional_weight_is_a_power_of_each_term():
     np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-@pytest.mark.parametrize("signal", [0.3, 3.0, 30.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_two_classes_are_the_binary_probit(shared, signal, weighted):
+@pytest.mark.parametrize(
+    ("signal", "shared", "weighted"), pairs([0.3, 3.0, 30.0], [True, False], [False, True])
+)
+def test_two_classes_are_the_binary_probit(signal, shared, weighted):
     # f_1 - f_0 has the covariance K_0 + K_1 and int N(u) Phi(h + u) du = Phi(h / sqrt 2), so that
     # h / sqrt 2 is a latent of the binary probit with the mean of the two covariances
     _, codes, Ks = problem(25, 2, shared, signal)
