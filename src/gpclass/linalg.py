@@ -33,9 +33,36 @@ def _routine(library: Any, name: str, A: NDArray[Any]) -> Any:
     return getattr(library, ("s" if A.dtype == np.float32 else "d") + name)
 
 
-def symmetric_product(K: Real, v: Array) -> Real:
-    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,), in the precision of K."""
-    return np.asarray(_routine(blas, "symv", K)(1.0, K.T, v))
+def symmetric_product(K: Real, v: Array, *, upper: bool = False) -> Real:
+    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,), in the precision of K.
+
+    K is read from its lower triangle, or from its upper one.
+    """
+    return np.asarray(_routine(blas, "symv", K)(1.0, K.T, v, lower=int(upper)))
+
+
+def square_lower_into_upper(A: Array) -> None:
+    """Write the squares of the strict lower triangle of A above the diagonal, which becomes 0."""
+    n = len(A)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        np.square(A[start:stop, :start].T, out=A[:start, start:stop])
+        block = np.tril(A[start:stop, start:stop], -1)
+        A[start:stop, start:stop] = block + np.square(block).T
+
+
+def row_sums_of_product(A: Array, B: Array, s: Array) -> Array:
+    """``sum_j A_ij B_ij s_j`` of symmetric A and B, from their lower triangles, shape (n,)."""
+    n = len(s)
+    total = np.zeros(n)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        product = A[start:stop, :stop] * B[start:stop, :stop]
+        product[:, start:] = np.tril(product[:, start:])
+        total[start:stop] += np.einsum("ij,j->i", product, s[:stop])
+        product[:, start:] = np.tril(product[:, start:], -1)
+        total[:stop] += np.einsum("ij,i->j", product, s[start:stop])
+    return total
 
 
 def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> None:
@@ -142,24 +169,6 @@ def solve_lower_rows_in_place(L: Real, Z: Real) -> Real:
     return Z
 
 
-def solve_factored_rows_in_place(L: Array, Z: Array) -> Array:
-    """Overwrite every row z of Z, shape (m, n), by ``(L L^T)^-1 z``."""
-    solve_lower_rows_in_place(L, Z)
-    if len(Z):
-        blas.dtrsm(1.0, L.T, Z.T, side=0, lower=0, trans_a=0, overwrite_b=1)
-    return Z
-
-
-def symmetric_rows(K: Real, Z: Array) -> Real:
-    """``Z K`` for a symmetric K of shape (n, n) and Z of shape (m, n): ``K z`` for every row z.
-
-    In the precision of K.
-    """
-    if len(Z) == 1:
-        return symmetric_product(K, Z[0])[None]
-    return np.asarray(_routine(blas, "gemm", K)(1.0, K.T, Z.T).T)
-
-
 def add_row_crossings(G: Real, Z: Real, scale: float) -> None:
     """Add ``scale Z Z^T`` to the lower triangle of G, in place; Z of shape (n, k)."""
     _routine(blas, "syrk", G)(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
@@ -182,22 +191,19 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
     blas.dsyr2k(scale, U.T, V.T, beta=1.0, c=G.T, lower=0, overwrite_c=1)
 
 
-def scale_mirror_add(A: Real, s: Array, total: Real) -> None:
-    """Make A, from its lower triangle, the whole of ``diag(s) A diag(s)``; add that to ``total``.
+def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
+    """Add A's lower triangle to that of ``total``; write it, but for its diagonal, above ``stored``'s.
 
-    In one pass, in place; ``total`` of shape (n, n) gets the lower triangle.
+    In one pass: the strict upper triangle of ``stored`` becomes that of the symmetric A.
     """
     n = len(A)
-    s = s.astype(A.dtype, copy=False)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
         block = A[start:stop, :stop]
-        block *= s[:stop]
-        block *= s[start:stop, None]
         total[start:stop, :stop] += block
-        A[:start, start:stop] = block[:, :start].T
-        corner = block[:, start:]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        stored[:start, start:stop] = block[:, :start].T
+        above = np.triu_indices(stop - start, 1)
+        stored[start:stop, start:stop][above] = block[:, start:].T[above]
 
 
 def log_det_factored(L: Real) -> float:
@@ -363,25 +369,6 @@ def product(A: Real, B: NDArray[np.floating]) -> Real:
     if 0 in A.shape or 0 in B.shape:
         return np.zeros((A.shape[0], B.shape[1]), A.dtype)
     return np.asarray(_routine(blas, "gemm", A)(1.0, B.T, A.T).T)
-
-
-def single_inverse(K: Array, s: Array) -> NDArray[np.float32]:
-    """``(I + S K S)^-1`` in single precision, all of it; for preconditioners.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        Where the matrix is not positive definite in single precision.
-    """
-    A = np.empty(K.shape, dtype=np.float32)
-    for start in range(0, len(K), BLOCK):
-        stop = min(start + BLOCK, len(K))
-        block = K[start:stop, :stop] * s[:stop]
-        np.multiply(block, s[start:stop, None], out=A[start:stop, :stop], casting="same_kind")
-    A.flat[:: len(K) + 1] += 1.0
-    invert_factored_in_place(cholesky(A, "I + S K S in single precision"))
-    mirror_lower(A)
-    return A
 
 
 def gram(A: Real, s: Real) -> Real:

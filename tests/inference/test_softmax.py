@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from gpclass.inference import Laplace, Outcome
 from gpclass.inference.softmax import SoftmaxLaplace
-from gpclass.inference.solvers.softmax_mode import SoftmaxMode, softmax_terms
+from gpclass.inference.solvers.softmax_mode import softmax_terms
 from gpclass.likelihoods import Logit
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
 from helpers import each, folder, pairs, rbf
@@ -225,14 +225,14 @@ def test_a_start_affects_the_time_and_not_the_result(shared):
 
 
 @pytest.mark.parametrize("signal", [1.0, 5.0, 30.0])
-def test_single_precision_leaves_no_trace(signal, monkeypatch):
+def test_the_preconditioner_affects_the_time_and_not_the_result(signal, monkeypatch):
     X, codes, _ = problem(150, 5)
     prior = ClassPrior(rbf(X, signal), 5)
     fast = SoftmaxLaplace()(prior, codes)
     warm = SoftmaxLaplace()(prior, codes, init=ClassSites(0.9 * fast.sites.b, fast.sites.d))
     if signal < 30.0:
         assert fast.n_factorisations == warm.n_factorisations == 1
-    monkeypatch.setattr(SoftmaxMode, "_shared", lambda *_: None)
+    monkeypatch.setattr(ClassPrior, "preconditioner", lambda *_: None)
     slow = SoftmaxLaplace()(prior, codes)
     assert slow.n_factorisations > 1
     want = slow.evidence_pullback()

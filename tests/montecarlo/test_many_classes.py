@@ -13,7 +13,7 @@ from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Logit, Probit
 from gpclass.likelihoods.classes import MultinomialProbitLikelihood, SoftmaxLikelihood
 from gpclass.montecarlo import (
-    ClassSamplePosterior,
+    SamplePosterior,
     annealed_importance_sampling,
     elliptical_slice_sampling,
     nested_ep_sites,
@@ -163,7 +163,7 @@ def test_probabilities_by_slice_sampling(name, start):
     assert draws.rhat.max() < 1.02
     assert draws.n_stuck == 0
     exact = np.exp([log_evidence(name, sd, correlation, (1, c)) for c in range(3)]) * 3.0
-    posterior = ClassSamplePosterior.from_samples(prior, draws.samples)
+    posterior = SamplePosterior.from_samples(prior, draws.samples)
     p = posterior.probabilities(likelihood, correlation * K, np.diag(K))
     assert np.abs(p.sum() - 1.0) < 1e-9
     assert np.abs(p[0] - exact).max() < 0.01

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FEWEST_DRAWS: Final = 4
+MIN_DRAWS: Final = 4
 
 
 def effective_sample_size(draws: Array) -> Array:
@@ -40,7 +40,7 @@ def effective_sample_size(draws: Array) -> Array:
     np.True_
     """
     n_draws, n_chains = draws.shape[-2:]
-    if n_draws < FEWEST_DRAWS:
+    if n_draws < MIN_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     within, whole = _variances(draws)
     centred = draws - draws.mean(axis=-2, keepdims=True)
@@ -78,7 +78,7 @@ def split_rhat(draws: Array) -> Array:
     Gelman et al., Bayesian Data Analysis, 3rd edition, section 11.4.
     """
     half = draws.shape[-2] // 2
-    if draws.shape[-2] < FEWEST_DRAWS:
+    if draws.shape[-2] < MIN_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     halves = np.concatenate([draws[..., :half, :], draws[..., -half:, :]], axis=-1)
     within, whole = _variances(halves)
