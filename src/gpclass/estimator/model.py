@@ -1,5 +1,6 @@
 """A problem and what was learnt of it: what predicts, and what is saved."""
 
+import numbers
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -187,6 +188,19 @@ def draw(mean: Array, covariance: Array, n_samples: int, rng: np.random.RandomSt
     values, vectors = symmetric_eigen(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return mean[:, None] + product(root, rng.standard_normal((len(mean), n_samples)))
+
+
+def check_sample_count(n_samples: Any) -> None:
+    """Refuse what is no number of samples.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(n_samples, bool) or not isinstance(n_samples, numbers.Integral):
+        raise TypeError(f"n_samples must be an integer, got {n_samples!r}")
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
 
 
 def check_sample_size(size: int) -> None:

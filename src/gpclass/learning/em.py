@@ -203,7 +203,7 @@ def _m_step(
     """Maximise F within the box."""
     assert here.gradient is not None
     # the prior of theta is no part of what the sites give
-    log_density, by_prior = objective.log_density(here.theta)
+    _, by_prior = objective.log_density(here.theta)
     F = Surrogate.of(
         objective.problem, here.theta, here.sites, here.log_evidence, here.gradient - by_prior
     )

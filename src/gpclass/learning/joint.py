@@ -1,6 +1,6 @@
 """A joint model of many classes whose evidence depends on hyperparameters."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -47,7 +47,7 @@ class JointProblem(Problem):
     inference: InferenceMethod
     weights: Array | None = None
     rows: NDArray[np.intp] | None = None
-    prior_form: JointPriorForm = DenseClasses()
+    prior_form: JointPriorForm = field(default_factory=DenseClasses)
 
     @property
     def n_rows(self) -> int:

@@ -63,7 +63,7 @@ class Objective:
 
     def evaluate(self, theta: Array, gradient: bool) -> Point | None:
         """Evaluate at theta; None where this fails, or gives an evidence that no data have."""
-        # where there may be several fixed points, a start would make the evidence depend on the path
+        # with several fixed points a start would make the evidence depend on the path
         init = self.init if self.problem.single_optimum else None
         try:
             found = self.problem.evaluate(theta, gradient=gradient, init=init)

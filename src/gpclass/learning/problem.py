@@ -1,7 +1,7 @@
 """What is learnt: a problem whose evidence depends on hyperparameters."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -241,7 +241,7 @@ class BinaryProblem(Problem):
     inference: InferenceMethod
     weights: Array | None = None
     rows: NDArray[np.intp] | None = None
-    prior_form: PriorForm = Dense()
+    prior_form: PriorForm = field(default_factory=Dense)
 
     @property
     def n_rows(self) -> int:

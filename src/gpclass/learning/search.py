@@ -46,11 +46,12 @@ class SearchSettings:
         Part of a loosened evidence that is not worth another step at the end.
     subset_step : int, default=4
         The subset is every so many rows.
+    subset_ftol : float, default=1e-5
+        The place of ``ftol`` on the subset.
+    subset_flat : float, default=1e-3
+        Slope and curvature below which the subset says nothing about an entry of theta.
     subset_reach : float, default=4.0
-        Most by which the subset moves an entry of theta from its start, where it is not pressed
-        onto a bound: what a subset says nothing about must not decide.
-    subset_slope : float, default=1e-3
-        Least gradient that counts as pressing.
+        Most by which the subset moves such an entry from its start.
     subset_gtol : float, default=1e-2
         The place of ``gtol`` after a subset, in units of the root of the curvature: half of its
         square is about the gain in nats that is left to the refinement.
@@ -68,8 +69,9 @@ class SearchSettings:
     searching_ftol: float = 1e-8
     slack: float = 1e-12
     subset_step: int = 4
+    subset_ftol: float = 1e-5
+    subset_flat: float = 1e-3
     subset_reach: float = 4.0
-    subset_slope: float = 1e-3
     subset_gtol: float = 1e-2
 
 
@@ -115,7 +117,7 @@ def maximise(
     loose = stages.searching is not stages.refining
     ftol = settings.searching_ftol if loose else settings.ftol
     found, message = None, ""
-    lead = _from_subset(objective, stages, start, ftol, settings)
+    lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
         limits = Limits(ftol, settings.subset_gtol, settings.max_evaluations)
@@ -202,7 +204,7 @@ class _Lead(NamedTuple):
 
 
 def _from_subset(
-    objective: Objective, stages: Stages, start: Array, ftol: float, settings: SearchSettings
+    objective: Objective, stages: Stages, start: Array, settings: SearchSettings
 ) -> _Lead | None:
     """Learn from the subset; None where there is none, or it leads nowhere.
 
@@ -214,20 +216,18 @@ def _from_subset(
     bounds = subset.bounds
     with one_blas_thread(subset.n_rows < SMALL):
         small = Objective(subset, hyperprior=objective.hyperprior)
-        limits = Limits(ftol, settings.gtol, settings.max_evaluations)
+        limits = Limits(settings.subset_ftol, settings.gtol, settings.max_evaluations)
         found = _minimise(small, start, bounds, None, limits)
         if small.best is None:
             return None
-        pressed = np.zeros(len(start), dtype=bool)
-        pressed[list(at_bounds(found.theta, bounds))] = True
-        pressed &= np.abs(found.g) > settings.subset_slope
-        reach = settings.subset_reach
-        theta = np.where(pressed, found.theta, np.clip(found.theta, start - reach, start + reach))
-        # the curvature grows with the rows, if less than they do
-        growth = np.sqrt(stages.searching.n_rows / subset.n_rows)
-        curvature = _curvature(small, theta, bounds) * growth
-    # no curvature above 1e6 is believed: it would stop the search at once
-    scale = np.clip(curvature, 1.0, 1e6) ** -0.5
+        curvature = _curvature(small, found.theta, bounds)
+    # what the subset says nothing about must not decide
+    flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
+    reach = settings.subset_reach
+    theta = np.where(flat, np.clip(found.theta, start - reach, start + reach), found.theta)
+    # the curvature grows with the rows, if less than they do; beyond 1e6 it is not believed
+    growth = np.sqrt(stages.searching.n_rows / subset.n_rows)
+    scale = np.where(flat, 1.0, np.clip(curvature * growth, 1e-2, 1e6) ** -0.5)
     sites = stages.searching.sites_from_subset(small.best.sites, settings.subset_step)
     return _Lead(theta, scale, subset.n_rows, sites)
 
