@@ -321,28 +321,23 @@ class NestedFactor(SiteFactor):
     Parameters
     ----------
     prior : NestedPrior
-    precision : ndarray of shape (N,)
+    tau : ndarray of shape (N,)
         Site precisions.
     """
 
     has_products: ClassVar[bool] = False
 
     prior: NestedPrior
-    precision: Array
+    tau: Array
 
     @property
     def coupled(self) -> CoupledFactor:
         """Factor of the classes' prior beside the sites without u."""
-        return self.prior.last.of(self.prior, self.precision)
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (N,)."""
-        return self.precision
+        return self.prior.last.of(self.prior, self.tau)
 
     @property
     def _row_sums(self) -> Array:
-        return np.asarray(self.precision.reshape(self.prior.others.shape).sum(axis=1))
+        return np.asarray(self.tau.reshape(self.prior.others.shape).sum(axis=1))
 
     @property
     def log_det(self) -> float:
@@ -357,7 +352,7 @@ class NestedFactor(SiteFactor):
         its variances are large. A second solve for what is left mends that. Single precision is
         for what is not exact in any case.
         """
-        if not self.precision.any():
+        if not self.tau.any():
             return r.copy()
         x = self._solve(r)
         if self.prior.single:
@@ -373,7 +368,7 @@ class NestedFactor(SiteFactor):
         NotPositiveDefiniteError
             Where rounding leaves much of a right-hand side.
         """
-        _, part = self._left(self.precision, self._solve(self.precision))
+        _, part = self._left(self.tau, self._solve(self.tau))
         if not part <= LEFT_IN_SINGLE:
             raise NotPositiveDefiniteError(
                 f"single precision leaves {part:.1g} of a right-hand side"
@@ -381,13 +376,13 @@ class NestedFactor(SiteFactor):
 
     def _left(self, r: Array, x: Array) -> tuple[Array, float]:
         """What a solution leaves of r, and its size as a part of what is summed."""
-        moved = self.precision * self.prior.multiply(x)
+        moved = self.tau * self.prior.multiply(x)
         left = r - x - moved
         size = np.maximum(np.abs(r), np.abs(moved)).max(initial=0.0)
         return left, float(np.abs(left).max(initial=0.0)) / max(float(size), TINY)
 
     def _solve(self, r: Array) -> Array:
-        return self.prior.scatter(self.coupled.shrink(self.prior.given_u(r, self.precision)))
+        return self.prior.scatter(self.coupled.shrink(self.prior.given_u(r, self.tau)))
 
     def coarse(self) -> "NestedCoarse | None":
         """Cheap model of the marginal variances beside precisions near these.
@@ -406,7 +401,7 @@ class NestedFactor(SiteFactor):
 
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row."""
-        if not self.precision.any():
+        if not self.tau.any():
             return NestedCovariance(self, self.prior.diagonal)
         m = self.prior.multiplicity
         deviations = mean_deviations(self.coupled, self.prior.others)
@@ -421,7 +416,7 @@ class NestedFactor(SiteFactor):
         ValueError
             For too many latents.
         """
-        dense = self.prior.dense().factor(self.precision).sequential_covariance()
+        dense = self.prior.dense().factor(self.tau).sequential_covariance()
         return NestedSequential(self.prior, dense)
 
     def reduced_variance(self, K_cross: Array) -> Array:
@@ -429,13 +424,13 @@ class NestedFactor(SiteFactor):
         reduced = np.empty(K_cross.shape[1])
         for i, column in enumerate(K_cross.T):
             # R k = (I + T K)^-1 T k
-            reduced[i] = float(column @ self.solve(self.precision * column))
+            reduced[i] = float(column @ self.solve(self.tau * column))
         return reduced
 
     def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
         """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
         for i, column in enumerate(K_cross.T.copy()):
-            K_new[:, i] -= self.solve(self.precision * column) @ K_cross
+            K_new[:, i] -= self.solve(self.tau * column) @ K_cross
         return K_new
 
 
@@ -456,7 +451,7 @@ class NestedCovariance(PosteriorCovariance):
             For too many latents.
         """
         factor = self.factor
-        return factor.prior.dense().factor(factor.precision).covariance().products()
+        return factor.prior.dense().factor(factor.tau).covariance().products()
 
     def pullback(
         self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
