@@ -125,6 +125,7 @@ class NewtonSearch:
             if factor is not None:
                 direction = self._direction_nearby(factor, state)
             if direction is None:
+                factor = None  # its memory, before the next is made
                 factor = self.prior.factor(-state.terms.second)
                 n_factorisations += 1
                 direction = factor.solve(state.residual)
