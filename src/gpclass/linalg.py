@@ -213,6 +213,11 @@ def solve_general(A: Array, b: Array) -> Array:
     return np.asarray(x)
 
 
+def least_squares(A: Array, b: Array, *, rcond: float) -> Array:
+    """``x`` of least ``|A x - b|`` for a thin A; singular values below ``rcond`` count as zero."""
+    return np.asarray(np.linalg.lstsq(A, b, rcond=rcond)[0])
+
+
 def solve_batch(A: Array, b: Array) -> Array:
     """Solve ``A_i x_i = b_i`` for many small systems: A of shape (m, k, k), b of shape (m, k)."""
     return np.asarray(np.linalg.solve(A, b[:, :, None])[:, :, 0])

@@ -1,19 +1,22 @@
 """What an inference method returns, whichever method it is."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
-from gpclass.likelihoods.base import Likelihood
-from gpclass.priors import DensePrior, Prior, SiteFactor
+from gpclass.priors import PosteriorCovariance, Prior, SiteFactor
 
 Array = NDArray[np.float64]
+
+
+# A log evidence above this, in nats, is no approximation of the logarithm of a probability: what
+# rounding may add to an evidence of zero is smaller.
+LARGEST_EVIDENCE: Final = 1e-3
 
 
 class Outcome(Enum):
@@ -37,10 +40,21 @@ class Outcome(Enum):
         "converged to the tolerance that was asked for, by damped steps that take over where "
         "faster steps fail"
     )
+    ONE_OF_SEVERAL = (
+        "converged to the tolerance that was asked for, at a fixed point that may be one of "
+        "several: the likelihood is not log-concave, and from another start the iteration may end "
+        "at another evidence (on five rows -6.2 and -6.8 nats were found); compare a few starts "
+        "(init), or take a log-concave likelihood (probit, logit)"
+    )
     NO_FIXED_POINT = (
-        "stopped because no proper fixed point was found: every way led to a variance of nothing, "
+        "stopped because no proper fixed point was found: every solver led to a variance of zero, "
         "or to cavities of infinite or negative variance; take a likelihood that is log-concave "
         "(probit, logit), a larger epsilon, or EP in the place of PL"
+    )
+    IMPOSSIBLE = (
+        "ended at a log evidence above zero, which no data can have: the posterior has collapsed, "
+        "or rounding has taken over; bound the signal variance, add a WhiteKernel, take a larger "
+        "epsilon, or EP in the place of PL"
     )
     SHORT_CHAINS = (
         "has chains that are too short: split R-hat is above 1.05, fewer than 100 of the draws of "
@@ -56,6 +70,11 @@ class Outcome(Enum):
         "check that its derivatives are those of its log_prob (gpclass.testing.check_likelihood), "
         "and that the kernel is positive semi-definite"
     )
+    LIMITED = (
+        "stopped because rounding of the covariance is as large as the precision of a label: the "
+        "result depends on the start, and another run may end at another evidence; bound the "
+        "signal variance or the scale of the inputs, or add a WhiteKernel"
+    )
 
     @property
     def converged(self) -> bool:
@@ -66,6 +85,7 @@ class Outcome(Enum):
             Outcome.DOUBLE_LOOP,
             Outcome.NATURAL_STEPS,
             Outcome.DAMPED,
+            Outcome.ONE_OF_SEVERAL,
         )
 
 
@@ -78,24 +98,64 @@ class SitePosterior:
     ----------
     sites : Sites
     factor : SiteFactor
-        Of the prior beside the sites' precisions.
+        Of the prior given the sites' precisions.
     mean_weights : ndarray of shape (n,)
         ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
     mean : ndarray of shape (n,)
         ``m = K a``, about the prior's own mean.
+    covariance : PosteriorCovariance, default=None
+        What marginal variances and gradients need (for a dense prior an n x n inverse). None
+        where predictions alone are asked for; see `with_covariance`.
     """
 
     sites: Sites
     factor: SiteFactor
     mean_weights: Array
     mean: Array
+    covariance: PosteriorCovariance | None = None
 
     @classmethod
     def from_sites(cls, prior: Prior, sites: Sites) -> "SitePosterior":
         """Condition the prior on the sites: ``a = (I + T K)^-1 nu``."""
         factor = prior.factor(sites.tau)
-        a = factor.shrink(sites.nu)
+        a = factor.solve(sites.nu)
         return cls(sites, factor, a, prior.multiply(a))
+
+    def with_covariance(self) -> "SitePosterior":
+        """The same posterior with its `covariance`, which is formed where it is missing."""
+        if self.covariance is not None:
+            return self
+        return replace(self, covariance=self.factor.covariance())
+
+    def without_covariance(self) -> "SitePosterior":
+        """The same posterior without the memory of its `covariance`."""
+        return replace(self, covariance=None)
+
+    @property
+    def variance(self) -> Array:
+        """Marginal variances, shape (n,), of a posterior that has its `covariance`.
+
+        Raises
+        ------
+        ValueError
+            Where it has not: forming it is work of order n^3, see `with_covariance`.
+        """
+        if self.covariance is None:
+            raise ValueError("this posterior has no variances: take posterior.with_covariance()")
+        return self.covariance.variances
+
+    def divergence(self) -> float:
+        """``KL(q || p) = (log |I + T K| - sum_i tau_i v_i + a^T m) / 2``; asks for `variance`."""
+        explained = float(self.mean_weights @ self.mean)
+        return 0.5 * (self.factor.log_det - float(self.sites.tau @ self.variance) + explained)
+
+    def pullback(self, by_mean: Array | None = None, by_variance: Array | None = None) -> Any:
+        """Cotangent by the prior's covariance of an evidence with these adjoints.
+
+        See `gpclass.priors.PosteriorCovariance.pullback`. Forms the covariance where it is missing.
+        """
+        covariance = self.covariance or self.factor.covariance()
+        return covariance.pullback(self.mean_weights, by_mean, by_variance)
 
     def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
         """Latent mean and variance at m new inputs (RW06 Algorithm 3.2, lines 4 to 6).
@@ -158,79 +218,3 @@ class Approximation(ABC):
     @abstractmethod
     def likelihood_gradient(self) -> Array:
         """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
-
-
-class InferenceMethod(Protocol):
-    """A frozen dataclass of settings, called as a pure function."""
-
-    def __call__(
-        self,
-        prior: Prior | ArrayLike,
-        y: ArrayLike,
-        likelihood: Likelihood,
-        *,
-        weights: ArrayLike | None = None,
-        init: Approximation | Sites | None = None,
-    ) -> Approximation:
-        """Approximate ``p(f | y)``; labels in {-1, +1}; ``init`` is where to start from."""
-
-
-class Problem(NamedTuple):
-    """What every method is called with, checked and converted."""
-
-    prior: Prior
-    y: Array
-    weights: Array
-    offset: Array
-
-
-def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> Problem:
-    """Check and convert what every method is called with.
-
-    Raises
-    ------
-    ValueError
-        For labels other than -1 and +1, negative or non-finite weights, or unequal lengths.
-    """
-    if not isinstance(prior, Prior):
-        prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
-    labels = np.asarray(y, dtype=np.float64)
-    if labels.shape != (prior.n,):
-        raise ValueError(
-            f"y must have one label for each of the {prior.n} latent values of the prior, got "
-            f"shape {labels.shape}"
-        )
-    if not np.isin(labels, (-1.0, 1.0)).all():
-        raise ValueError("y must hold -1 and +1 only")
-    offset = np.zeros(prior.n) if prior.mean is None else prior.mean
-    if weights is None:
-        return Problem(prior, labels, np.ones(prior.n), offset)
-    powers = np.asarray(weights, dtype=np.float64)
-    if powers.shape != labels.shape or not np.isfinite(powers).all() or (powers < 0).any():
-        raise ValueError(
-            f"weights must be {prior.n} finite non-negative numbers, got shape {powers.shape} "
-            f"with minimum {powers.min() if powers.size else 'none'}"
-        )
-    return Problem(prior, labels, powers, offset)
-
-
-def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
-    """Sites of ``init``, refused where they belong to another number of points."""
-    sites = init.sites if isinstance(init, Approximation) else init
-    if sites is not None and len(sites) != n:
-        raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")
-    return sites
-
-
-def starting_sites(init: Approximation | Sites | None, prior: Prior) -> Sites:
-    """Sites of ``init`` where the prior has a proper posterior beside them, else none at all."""
-    sites = initial_sites(init, prior.n)
-    nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
-    if sites is None or not (np.isfinite(sites.nu).all() and np.isfinite(sites.tau).all()):
-        return nothing
-    if (sites.tau < 0).any():
-        try:
-            prior.factor(sites.tau)
-        except NotPositiveDefiniteError:
-            return nothing
-    return sites

@@ -7,7 +7,7 @@ Laplace's method uses too. What is left is a fixed point in the variances, and i
 """
 
 from dataclasses import dataclass
-from typing import Final, Protocol, final, runtime_checkable
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,68 +15,21 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import extrapolate
-from gpclass.inference.solvers.guide import MEMORY, Guide, means_of
-from gpclass.inference.solvers.newton import TINY, Mode
+from gpclass.inference.solvers.acceleration import VarianceHistory
+from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
-from gpclass.priors import Prior
+from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls
 
 Array = NDArray[np.float64]
 
+# Newton steps for the means between two factorisations.
+MEAN_STEPS: Final = 60
 # Factorisations without progress after which rounding is taken for the reason, where it can be.
 PATIENCE: Final = 6
 # Least fraction of a step, in the logarithms of the variances.
 SMALLEST_STEP: Final = 1.0 / 16.0
-# Growth of a residual beyond which what was combined is forgotten; a little of it is no sign.
-GROWS: Final = 2.0
-# Newton's method takes over below this residual.
+# Residual below which Newton's method in all sites takes over.
 NEWTON_FROM: Final = 0.1
-# Above this residual the next factor may be rough: what it misses is less than what follows.
-ROUGH_FROM: Final = 3e-3
-# Below this residual a rough factor does not tell what is left.
-ROUGH_TELLS: Final = 1e-4
-# Tolerance down to which rough factors lead on.
-ROUGH_TOL: Final = 1e-6
-
-
-@runtime_checkable
-class RoughlyKnown(Protocol):
-    """A prior with factors of a few digits, which cost less."""
-
-    def roughly(self, tau: Array) -> Prior | None:
-        """The same prior with such factors; None where they would say nothing near ``tau``."""
-
-
-@final
-class _History:
-    """Variances that were tried and found, for Anderson's acceleration of their renewal."""
-
-    def __init__(self) -> None:
-        self._tried: list[Array] = []
-        self._found: list[Array] = []
-
-    def following(self, sweep: Sweep, last: float, damping: float) -> Array:
-        """Variances to try after a sweep; plainly renewed, and damped, where residuals grow.
-
-        ``last`` is the residual of the sweep before.
-        """
-        found = np.log(np.maximum(sweep.v, TINY))
-        if sweep.residual > GROWS * last:
-            # what was combined misled: begin anew, from the last variances
-            self._found.clear()
-            del self._tried[:-1]
-            following = (
-                found if not self._tried else found + (1 - damping) * (self._tried[-1] - found)
-            )
-            self._tried.clear()
-        elif self._tried:
-            self._found.append(found)
-            following = extrapolate(self._tried[-MEMORY:], self._found[-MEMORY:])
-        else:
-            following = found
-        self._tried.append(following)
-        return np.asarray(np.exp(following))
 
 
 @final
@@ -99,106 +52,74 @@ class VarianceIteration:
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
-        rule, guide = self.rule, Guide(self.rule)
-        sweep, n_factorisations = self._approach(sites, guide)
-        if not np.isfinite(sweep.residual):
-            # rounding, under a covariance that these sites do not belong to
-            nothing = Sites(np.zeros(rule.prior.n), np.zeros(rule.prior.n))
-            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, nothing))
-        n_iter, outcome = 0, Outcome.MAX_ITER
-        best, v, damping, since_best = sweep, sweep.v, 1.0, 0
-        last = tried = np.inf
-        history = _History()
+        rule, made = self.rule, 1
+        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        if not np.isfinite(sweep.residual):  # sites that do not belong to this covariance
+            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, Sites.zero(rule.prior.n)))
+            made = 2
+        best, history = Best(rule, self.tol), VarianceHistory()
+        last = newton_below = np.inf
+        damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
         while True:
             n_iter += 1
-            # Below tol one more factorisation is worth its price while it still gains a digit.
-            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.forms_covariance
-            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
-                return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
-            rounding = rounding_of_sites(rule.prior, best.posterior.sites)
-            if since_best > PATIENCE and best.residual <= rounding:
-                outcome = Outcome.ROUNDING
+            if _newton_is_due(sweep, newton_below):
+                newton_below = last = sweep.residual
+                sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
+                made += steps
+                history.restart()
+            best.add(sweep)
+            hidden = best.age > PATIENCE and best.limited_by_rounding
+            if self._matched(sweep, last) or hidden or n_iter == self.max_iter:
                 break
-            if n_iter == self.max_iter:
-                break
-            if sweep.residual < min(NEWTON_FROM, 0.1 * tried):
-                tried = sweep.residual
-                sweep, made = newton_steps(rule, sweep, 0.1 * self.tol)
-                n_factorisations += made
-                if sweep.residual < tried:
-                    best, last, v = sweep, tried, sweep.v
-                    if sweep.residual <= self.tol:
-                        continue
-            if sweep.residual > last:
-                damping = max(0.5 * damping, SMALLEST_STEP)
-            elif sweep.residual < 0.9 * last:
-                damping = min(2.0 * damping, 1.0)
-            sweep.posterior.factor.release()
-            try:
-                near = None
-                if sweep.posterior.factor.forms_covariance:
-                    v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
-                elif (guided := guide.renew(sweep)) is not None:
-                    v, near, made = guided
-                    n_factorisations += made
-                else:
-                    v = history.following(sweep, last, damping)
-                posterior, made = self._solve_means(v, sweep, near, rule.prior)
-                n_factorisations += made
-                following = rule.sweep(posterior)
-            except NotPositiveDefiniteError:
-                # overflow, or sites of negative precision: the prior itself was factorised before
-                outcome = Outcome.STALLED
-                break
-            noise = noise_of_merit(rule.prior, sweep)
-            if not np.isfinite(following.residual) or following.merit < sweep.merit - noise:
+            damping = _damping(damping, sweep.residual / last)
+            sweep = sweep.without_covariance()
+            v = history.following(sweep, sweep.residual / last, damping)
+            following, steps = self._renewed(sweep, v)
+            made += steps
+            if following is None or falls(rule, sweep, following):
                 outcome = Outcome.STALLED
                 break
             last, sweep = sweep.residual, following
-            since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
-            if sweep.residual < best.residual:
-                best = sweep
-            elif best.posterior.factor is not sweep.posterior.factor:
-                best.posterior.factor.release()
-        if best.residual <= self.tol:
-            outcome = Outcome.CONVERGED
-        return End(best, outcome, n_iter, n_factorisations)
+        return best.end(sweep, outcome, n_iter, made)
 
-    def _approach(self, sites: Sites, guide: Guide) -> tuple[Sweep, int]:
-        """The first exact sweep, and the factorisations made.
+    def _matched(self, sweep: Sweep, last: float) -> bool:
+        """Whether the sites match: below tol a step is worth its price while it gains a digit."""
+        stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.has_products
+        return sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck)
 
-        From the sites, or from where a coarse model leads by way of rough factors.
+    def _renewed(self, sweep: Sweep, v: Array) -> tuple[Sweep | None, int]:
+        """Sweep whose means belong to the variances v, and the factorisations made.
+
+        None for overflow, or sites of negative precision: the prior itself was factorised before.
         """
-        rule, made, rough = self.rule, 0, None
-        # who asks for less starts near the end as a rule
-        if isinstance(rule.prior, RoughlyKnown) and self.tol >= ROUGH_TOL:
-            rough = rule.prior.roughly(sites.tau)
-        if rough is not None:
-            try:
-                sweep = rule.sweep(SitePosterior.from_sites(rough, sites))
-                made += 1
-                while sweep.residual > ROUGH_TELLS and (guided := guide.renew(sweep)) is not None:
-                    v, near, more = guided
-                    prior = rough if sweep.residual > ROUGH_FROM else rule.prior
-                    posterior, again = self._solve_means(v, sweep, near, prior)
-                    made += more + again
-                    sweep = rule.sweep(posterior)
-                    if prior is rule.prior:
-                        return sweep, made
-                if np.isfinite(sweep.residual):
-                    sites = sweep.posterior.sites
-            except NotPositiveDefiniteError:
-                pass  # few digits were too few
-        return rule.sweep(SitePosterior.from_sites(rule.prior, sites)), made + 1
-
-    def _solve_means(
-        self, v: Array, sweep: Sweep, near: Mode | None, prior: Prior
-    ) -> tuple[SitePosterior, int]:
-        """Posterior whose means belong to the variances v, and the factorisations made."""
         rule = self.rule
+        try:
+            mode, made = self._means(sweep, v)
+            # conditioning on the new sites is one more Newton step, by a factor needed anyway
+            following = rule.sweep(SitePosterior.from_sites(rule.prior, rule.sites(mode)))
+        except NotPositiveDefiniteError:
+            return None, 0
+        return (following if np.isfinite(following.residual) else None), made + 1
+
+    def _means(self, sweep: Sweep, v: Array) -> tuple[ModePoint, int]:
+        """Means that belong to variances v, from those of a sweep."""
+        rule, posterior = self.rule, sweep.posterior
         # what the variances are still off by need not be undercut by far
         goal = max(1e-2 * self.tol, min(1e-3, 1e-2 * sweep.residual))
-        mode = means_of(rule, v, sweep, goal, near)
-        # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
-        posterior = SitePosterior.from_sites(prior, rule.sites(mode.state))
-        return posterior, mode.n_factorisations + 1
+        search = NewtonSearch(rule.prior, rule.terms(v), goal, MEAN_STEPS)
+        start = search.at(posterior.mean_weights, posterior.mean, rule.hint(sweep, v))
+        factor = posterior.factor if np.any(posterior.sites.tau) else None
+        found = search.run(start, factor)
+        return found.point, found.n_factorisations
+
+
+def _newton_is_due(sweep: Sweep, newton_below: float) -> bool:
+    near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
+    return near and sweep.posterior.factor.has_products
+
+
+def _damping(damping: float, growth: float) -> float:
+    """Part of the next step: less where the residual grows, more where it falls."""
+    if growth > 1.0:
+        return max(0.5 * damping, SMALLEST_STEP)
+    return min(2.0 * damping, 1.0) if growth < 0.9 else damping
