@@ -33,9 +33,36 @@ def _routine(library: Any, name: str, A: NDArray[Any]) -> Any:
     return getattr(library, ("s" if A.dtype == np.float32 else "d") + name)
 
 
-def symmetric_product(K: Real, v: Array) -> Real:
-    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,), in the precision of K."""
-    return np.asarray(_routine(blas, "symv", K)(1.0, K.T, v))
+def symmetric_product(K: Real, v: Array, *, upper: bool = False) -> Real:
+    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,), in the precision of K.
+
+    K is read from its lower triangle, or from its upper one.
+    """
+    return np.asarray(_routine(blas, "symv", K)(1.0, K.T, v, lower=int(upper)))
+
+
+def square_lower_into_upper(A: Array) -> None:
+    """Write the squares of the strict lower triangle of A above the diagonal, which becomes 0."""
+    n = len(A)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        np.square(A[start:stop, :start].T, out=A[:start, start:stop])
+        block = np.tril(A[start:stop, start:stop], -1)
+        A[start:stop, start:stop] = block + np.square(block).T
+
+
+def row_sums_of_product(A: Array, B: Array, s: Array) -> Array:
+    """``sum_j A_ij B_ij s_j`` of symmetric A and B, from their lower triangles, shape (n,)."""
+    n = len(s)
+    total = np.zeros(n)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        product = A[start:stop, :stop] * B[start:stop, :stop]
+        product[:, start:] = np.tril(product[:, start:])
+        total[start:stop] += np.einsum("ij,j->i", product, s[:stop])
+        product[:, start:] = np.tril(product[:, start:], -1)
+        total[:stop] += np.einsum("ij,i->j", product, s[start:stop])
+    return total
 
 
 def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> None:

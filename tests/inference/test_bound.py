@@ -110,7 +110,7 @@ def weighted_problem():
 def test_other_points_of_contact_make_the_lower_bound_worse():
     prior, y, weights, mean = weighted_problem()
     q = TangentBound("lower")(prior, y, Logit(), weights=weights)
-    variance = q.posterior.factor.marginal_variances()
+    variance = q.posterior.with_covariance().variance
     c = np.sqrt((q.posterior.mean + mean) ** 2 + variance)
     best, m, v = lower_bound(prior.K, y, c, weights, mean)
     assert q.log_evidence == pytest.approx(best, abs=1e-10)

@@ -53,7 +53,7 @@ def check(method, likelihood, chosen):
         q = method(K, y, likelihood)
         assert np.isfinite(q.log_evidence), name
         assert np.isfinite(q.posterior.mean).all(), name
-        assert np.isfinite(q.posterior.factor.marginal_variances()).all(), name
+        assert np.isfinite(q.posterior.with_covariance().variance).all(), name
         assert np.isfinite(q.evidence_pullback()).all(), name
         assert np.isfinite(q.likelihood_gradient()).all(), name
         total += 1

@@ -56,7 +56,7 @@ def test_the_sites_are_the_posteriors_own_regressions(likelihood, schedule, sign
     X, y = noisy_problem(20)
     q = PosteriorLinearisation(schedule)(rbf(X, signal) + 0.1 * np.eye(20), y, likelihood)
     assert q.converged
-    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.factor.marginal_variances())
+    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.with_covariance().variance)
     np.testing.assert_allclose(q.sites.tau, tau, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(q.sites.nu, nu, rtol=1e-8, atol=1e-8)
 
@@ -66,7 +66,7 @@ def test_weights_multiply_the_sites(likelihood):
     X, y = noisy_problem(15)
     weights = np.random.default_rng(1).uniform(0.2, 2.5, 15)
     q = PosteriorLinearisation()(rbf(X, 2.0) + 0.1 * np.eye(15), y, likelihood, weights=weights)
-    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.factor.marginal_variances())
+    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.with_covariance().variance)
     np.testing.assert_allclose(q.sites.tau, weights * tau, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(q.sites.nu, weights * nu, rtol=1e-8, atol=1e-8)
 

@@ -116,25 +116,15 @@ def test_factor_against_dense_algebra(n, n_classes, precisions, shared):
     factor, want = prior.factor(tau), reference.factor(tau)
     close(factor.tau, tau, 0.0)
     np.testing.assert_allclose(factor.log_det, want.log_det, rtol=1e-9, atol=1e-10)
-    close(factor.shrink(r), want.shrink(r), 1e-10, "shrink")
+    close(factor.solve(r), want.solve(r), 1e-10, "solve")
+    covariance, exact = factor.covariance(), want.covariance()
     np.testing.assert_allclose(
-        factor.marginal_variances(), want.marginal_variances(), rtol=1e-9, err_msg="variances"
+        covariance.variances, exact.variances, rtol=1e-9, err_msg="variances"
     )
-    close(factor.multiply(r), want.multiply(r), 1e-9, "Sigma v")
-    lower = np.tril_indices(N)
-    close(factor.covariance()[lower], want.covariance()[lower], 1e-9, "covariance")
-    s = np.sqrt(tau)
-    for last in (False, True):
-        weighted = s[:, None] * (factor.weighted_covariance(last=last) * s)
-        exact = s[:, None] * (want.weighted_covariance(last=False) * s)
-        np.testing.assert_allclose(weighted[lower], exact[lower], atol=1e-9)
-    G = by_classes(A.T @ want.pullback(a) @ A, n, n_classes)
-    close(factor.pullback(a), cotangent(G, shared), 1e-9, "pullback")
+    G = by_classes(A.T @ exact.pullback(a) @ A, n, n_classes)
+    close(covariance.pullback(a), cotangent(G, shared), 1e-9, "pullback")
     reduced = factor.reduced_variance(K_g.copy())
     np.testing.assert_allclose(reduced, want.reduced_variance(K_g.copy()), rtol=1e-9, atol=1e-30)
-    factor.release()
-    np.testing.assert_allclose(factor.marginal_variances(), want.marginal_variances(), rtol=1e-9)
-    close(factor.pullback(a), cotangent(G, shared), 1e-9, "pullback after release")
 
 
 def test_factor_with_counts_is_that_of_repeated_rows():
@@ -158,18 +148,19 @@ def test_factor_with_counts_is_that_of_repeated_rows():
         return x.reshape(len(rows), n_classes - 1)[first].ravel()
 
     np.testing.assert_allclose(got.log_det, want.log_det, rtol=1e-10)
-    close(got.marginal_variances(), of_first(want.marginal_variances()), 1e-10)
+    close(got.covariance().variances, of_first(want.covariance().variances), 1e-10)
     close(prior.diagonal, of_first(np.diagonal(K_g)), 1e-13)
     close(prior.multiply(totals), of_first(K_g @ force[rows].ravel()), 1e-12)
-    each = of_first(want.shrink(force[rows].ravel()))
-    close(got.shrink(totals), np.repeat(counts, n_classes - 1) * each, 1e-10)
-    close(got.multiply(totals), of_first(want.multiply(force[rows].ravel())), 1e-10)
-    G = by_classes(A.T @ want.pullback(force[rows].ravel()) @ A, len(rows), n_classes)
+    each = of_first(want.solve(force[rows].ravel()))
+    close(got.solve(totals), np.repeat(counts, n_classes - 1) * each, 1e-10)
+    G = by_classes(A.T @ want.covariance().pullback(force[rows].ravel()) @ A, len(rows), n_classes)
     folded = np.zeros((n_classes, n, n))
     np.add.at(folded, np.ix_(np.arange(n_classes), rows, rows), G)
-    close(got.pullback(totals), folded, 1e-10)
-    apart = [prior.variance_apart(got.tau, i) for i in range(prior.n)]
-    close(np.diagonal(got.covariance()) + apart, got.marginal_variances(), 1e-10)
+    close(got.covariance().pullback(totals), folded, 1e-10)
+    sequential = got.sequential_covariance()
+    own = [sequential.own_variance(i, got.tau) for i in range(prior.n)]
+    shared = np.diagonal(sequential.rows(slice(0, prior.n)))
+    close(shared + own, got.covariance().variances, 1e-10)
 
 
 def test_class_sites_are_the_sites_without_u():
@@ -314,7 +305,7 @@ def test_whole_weights_are_repeated_rows():
         a, b = (
             q.binary.posterior.mean
             if name == "mean"
-            else q.binary.posterior.factor.marginal_variances()
+            else q.binary.posterior.with_covariance().variance
             for q in (weighted, repeated)
         )
         close(part(a, there), part(b, first), 1e-7, name)
@@ -357,7 +348,7 @@ def test_two_classes_are_the_binary_probit(shared, signal, weighted):
     close(h / np.sqrt(2.0), want.posterior.mean, 1e-7)
     cov = got.posterior.factor.covariances()
     variance = cov[:, 0, 0] + cov[:, 1, 1] - 2 * cov[:, 0, 1]
-    close(0.5 * variance, want.posterior.factor.marginal_variances(), 1e-7)
+    close(0.5 * variance, want.posterior.with_covariance().variance, 1e-7)
     G = got.evidence_pullback()
     close(G if shared else G[0] + G[1], want.evidence_pullback(), 1e-7)
     if not shared:
@@ -455,7 +446,7 @@ def test_hostile_problems_converge(case):
     assert q.log_evidence < 0.0
     assert np.isfinite(q.evidence_pullback()).all()
     assert np.isfinite(q.posterior.mean).all()
-    assert (q.binary.posterior.factor.marginal_variances() > 0).all()
+    assert (q.binary.posterior.with_covariance().variance > 0).all()
 
 
 def entries():

@@ -37,7 +37,7 @@ def same(a, b, atol=1e-7):
     assert a.log_evidence == pytest.approx(b.log_evidence, abs=atol)
     np.testing.assert_allclose(a.posterior.mean, b.posterior.mean, atol=atol)
     np.testing.assert_allclose(
-        a.posterior.factor.marginal_variances(), b.posterior.factor.marginal_variances(), atol=atol
+        a.posterior.with_covariance().variance, b.posterior.with_covariance().variance, atol=atol
     )
 
 

@@ -60,7 +60,7 @@ def test_the_sites_are_the_derivatives_of_the_expectations(likelihood, signal):
     X, y = noisy_problem(20)
     q = Variational()(rbf(X, signal) + 0.1 * np.eye(20), y, likelihood)
     assert q.converged
-    m, v = q.posterior.mean, q.posterior.factor.marginal_variances()
+    m, v = q.posterior.mean, q.posterior.with_covariance().variance
     h = 2e-3
 
     def slope(function):

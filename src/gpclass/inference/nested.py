@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,7 +48,7 @@ class NestedApproximation(OfBinary):
         mean = self.prior.class_prior.multiply(a)
         return ClassPosterior(self.class_sites, found.factor.coupled, a, mean)
 
-    def evidence_pullback(self) -> Array:
+    def evidence_pullback(self) -> Any:
         """``d log_evidence / dK``: (n, n) where the classes share K, else (C, n, n)."""
         return self.binary.evidence_pullback()
 

@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import TINY
-from gpclass.priors import DensePrior, Prior, SiteFactor
+from gpclass.priors import (
+    CovarianceProducts,
+    DensePrior,
+    PosteriorCovariance,
+    Prior,
+    SequentialCovariance,
+    SiteFactor,
+)
 from gpclass.priors.classes import ClassPrior, ClassSites
 from gpclass.priors.coarse import CoarseClasses, room_for
 from gpclass.priors.coupled import CoupledFactor
-from gpclass.priors.dense import DenseFactor
 from gpclass.priors.deviations import mean_deviations, precision_roots
 
 Array = NDArray[np.float64]
@@ -173,12 +179,6 @@ class NestedPrior(Prior):
             return None
         return replace(self, single=True)
 
-    def variance_apart(self, tau: Array, i: int) -> float:
-        """Variance of a copy's own deviation from the mean of its row's copies."""
-        row, m = i // self.others.shape[1], self.multiplicity
-        terms = tau.reshape(self.others.shape)[row]
-        return float((m[row] - 1.0) / (m[row] + terms.sum()))
-
     @property
     def _fits_single(self) -> bool:
         return float(self.diagonal.max(initial=0.0)) <= LARGEST_IN_SINGLE
@@ -211,6 +211,14 @@ class NestedPrior(Prior):
         # the same sum as in the factor's d, so that rows of what comes out sum to zero
         share = terms.sum(axis=1) / (self.multiplicity + tau.sum(axis=1))
         return self._classes(self.multiplicity * share, tau * share[:, None] - terms)
+
+    def check(self) -> None:
+        """That of the classes' prior."""
+        self.class_prior.check()
+
+    def inner(self, G: Array) -> float:
+        """``sum G K`` over the classes, for G of shape (n, n) or (C, n, n)."""
+        return float(np.sum(np.asarray(G) * np.asarray(self.class_prior.held)))
 
     def scatter(self, w: Array) -> Array:
         """The v whose ``A^T v`` is w of shape (n, C), for rows that sum to zero; shape (N,)."""
@@ -317,7 +325,7 @@ class NestedFactor(SiteFactor):
         Site precisions.
     """
 
-    forms_covariance: ClassVar[bool] = False
+    has_products: ClassVar[bool] = False
 
     prior: NestedPrior
     precision: Array
@@ -342,7 +350,7 @@ class NestedFactor(SiteFactor):
         m = self.prior.multiplicity
         return self.coupled.log_det + float(m @ np.log1p(self._row_sums / m))
 
-    def shrink(self, r: Array) -> Array:
+    def solve(self, r: Array) -> Array:
         """``(I + T K_g)^-1 r``, shape (N,).
 
         The solution is exact to rounding, but what it leaves of r is not: K makes much of it where
@@ -351,11 +359,11 @@ class NestedFactor(SiteFactor):
         """
         if not self.precision.any():
             return r.copy()
-        x = self._shrink(r)
+        x = self._solve(r)
         if self.prior.single:
             return x
         left, part = self._left(r, x)
-        return x + self._shrink(left) if part > LEFT else x
+        return x + self._solve(left) if part > LEFT else x
 
     def check(self) -> None:
         """Refuse what single precision does not hold.
@@ -365,7 +373,7 @@ class NestedFactor(SiteFactor):
         NotPositiveDefiniteError
             Where rounding leaves much of a right-hand side.
         """
-        _, part = self._left(self.precision, self._shrink(self.precision))
+        _, part = self._left(self.precision, self._solve(self.precision))
         if not part <= LEFT_IN_SINGLE:
             raise NotPositiveDefiniteError(
                 f"single precision leaves {part:.1g} of a right-hand side"
@@ -378,7 +386,7 @@ class NestedFactor(SiteFactor):
         size = np.maximum(np.abs(r), np.abs(moved)).max(initial=0.0)
         return left, float(np.abs(left).max(initial=0.0)) / max(float(size), TINY)
 
-    def _shrink(self, r: Array) -> Array:
+    def _solve(self, r: Array) -> Array:
         return self.prior.scatter(self.coupled.shrink(self.prior.given_u(r, self.precision)))
 
     def coarse(self) -> "NestedCoarse | None":
@@ -396,53 +404,62 @@ class NestedFactor(SiteFactor):
             return None
         return NestedCoarse(self.prior, CoarseClasses.of(self.prior.class_prior, d))
 
-    def marginal_variances(self) -> Array:
-        """Diagonal of Sigma for one copy of each row, shape (N,)."""
-        return self._variances
-
-    @cached_property
-    def _variances(self) -> Array:
+    def covariance(self) -> "NestedCovariance":
+        """Marginal variances for one copy of each row."""
         if not self.precision.any():
-            return self.prior.diagonal
+            return NestedCovariance(self, self.prior.diagonal)
         m = self.prior.multiplicity
         deviations = mean_deviations(self.coupled, self.prior.others)
-        return np.asarray((deviations + (m / (m + self._row_sums))[:, None]).ravel())
+        variances = (deviations + (m / (m + self._row_sums))[:, None]).ravel()
+        return NestedCovariance(self, np.asarray(variances))
 
-    def multiply(self, v: Array) -> Array:
-        """``Sigma v``, shape (N,)."""
-        return self.prior.multiply(self.shrink(v))
-
-    @property
-    def _dense(self) -> DenseFactor:
-        # for the ways that lead on where the parallel one fails, on problems that are small
-        return self.prior.dense().factor(self.precision)
-
-    def covariance(self) -> Array:
-        """Lower triangle of Sigma, shape (N, N), of the copies' means, by way of the dense prior.
+    def sequential_covariance(self) -> "NestedSequential":
+        """Sigma of the copies' means, by way of the dense prior.
 
         Raises
         ------
         ValueError
             For too many latents.
         """
-        return self._dense.covariance()
+        dense = self.prior.dense().factor(self.precision).sequential_covariance()
+        return NestedSequential(self.prior, dense)
 
-    def weighted_covariance(self, *, last: bool) -> Array:
-        """Lower triangle of Sigma, shape (N, N), of the copies' means, by way of the dense prior.
+    def reduced_variance(self, K_cross: Array) -> Array:
+        """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m), which is overwritten."""
+        reduced = np.empty(K_cross.shape[1])
+        for i, column in enumerate(K_cross.T):
+            # R k = (I + T K)^-1 T k
+            reduced[i] = float(column @ self.solve(self.precision * column))
+        return reduced
+
+    def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
+        """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
+        for i, column in enumerate(K_cross.T.copy()):
+            K_new[:, i] -= self.solve(self.precision * column) @ K_cross
+        return K_new
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedCovariance(PosteriorCovariance):
+    """Marginal variances, shape (N,), for one copy of each row."""
+
+    factor: NestedFactor
+    variances: Array
+
+    def products(self) -> CovarianceProducts:
+        """Products with Sigma of the copies' means, by way of the dense prior.
 
         Raises
         ------
         ValueError
             For too many latents.
         """
-        return self._dense.weighted_covariance(last=last)
-
-    def release(self) -> None:
-        """Give up the memory of what can be computed again."""
-        self.coupled.release()
+        factor = self.factor
+        return factor.prior.dense().factor(factor.precision).covariance().products()
 
     def pullback(
-        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
+        self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
     ) -> Array:
         """``d log Z / dK``, (n, n) where the classes share K, else (C, n, n); symmetric.
 
@@ -451,17 +468,32 @@ class NestedFactor(SiteFactor):
         NotImplementedError
             With adjoints: EP, for which this prior is made, is stationary in its sites.
         """
-        if mean_adjoint is not None or variance_adjoint is not None:
+        if by_mean is not None or by_variance is not None:
             raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
-        coupled = self.coupled
+        prior, coupled = self.factor.prior, self.factor.coupled
         Z = coupled.take_spent()
-        V = None if Z is None else precision_roots(coupled, self.prior.codes, Z)
-        return coupled.pullback(self.prior.gather(a), V=V)
+        V = None if Z is None else precision_roots(coupled, prior.codes, Z)
+        return coupled.pullback(prior.gather(a), V=V)
 
-    def reduced_variance(self, K_cross: Array) -> Array:
-        """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m), which is overwritten."""
-        reduced = np.empty(K_cross.shape[1])
-        for i, column in enumerate(K_cross.T):
-            # R k = (I + T K)^-1 T k
-            reduced[i] = float(column @ self.shrink(self.precision * column))
-        return reduced
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedSequential(SequentialCovariance):
+    """Sigma of the copies' means, held as a dense one."""
+
+    prior: NestedPrior
+    dense: SequentialCovariance
+
+    def rows(self, part: slice) -> Array:
+        """Rows of Sigma, shape (k, N)."""
+        return self.dense.rows(part)
+
+    def update(self, part: slice, rows: Array, d_tau: Array) -> None:
+        """As of a dense covariance."""
+        self.dense.update(part, rows, d_tau)
+
+    def own_variance(self, i: int, tau: Array) -> float:
+        """Variance of a copy's own deviation from the mean of its row's copies."""
+        row, m = i // self.prior.others.shape[1], self.prior.multiplicity
+        terms = tau.reshape(self.prior.others.shape)[row]
+        return float((m[row] - 1.0) / (m[row] + terms.sum()))
