@@ -1,4 +1,4 @@
-"""Ways to one fixed point: parallel, sequential, double loop, damped steps."""
+"""Solvers of one fixed point: parallel, sequential, double loop, damped steps."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,13 @@ from gpclass.inference.linearisation import LinearisationRule
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.sequential import ROWS, SequentialSweeps
+from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.inference.variational import VariationalRule
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import DensePrior
 
+ROWS = SequentialSweeps.block
 SMOOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=repr)
 ALL = [Logit(), Probit(), NoisyThreshold(0.05), NoisyThreshold(0.2), NoisyThreshold(0.4)]
 RULES = pytest.mark.parametrize("rule", [EPRule, LinearisationRule, VariationalRule])
@@ -75,13 +76,12 @@ def test_blocks_do_not_show(method, likelihood, n):
     )
 
 
-def ends(rule, ways, n=25, signal=3.0, likelihood=None, weights=None):
+def ends(rule, solvers, n=25, signal=3.0, likelihood=None, weights=None):
     X, y = noisy_problem(n)
     prior = DensePrior(rbf(X, signal) + 1e-3 * np.eye(n))
     weights = np.ones(n) if weights is None else weights
     found = rule(prior, Copies(likelihood, y, weights, np.zeros(n)))
-    nothing = Sites(np.zeros(n), np.zeros(n))
-    return [way(found).run(nothing) for way in ways]
+    return [solver(found).run(Sites.zero(n)) for solver in solvers]
 
 
 def plain(rule):
@@ -113,10 +113,10 @@ def same_sites(ends):
 @SMOOTH
 @pytest.mark.parametrize("signal", [0.3, 3.0, 8.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_four_ways_to_the_fixed_point_of_ep(likelihood, signal, weighted):
+def test_four_solvers_end_at_the_fixed_point_of_ep(likelihood, signal, weighted):
     weights = np.random.default_rng(1).uniform(0.2, 2.5, 25) if weighted else None
-    ways = (plain, sequential, damped, double_loop)
-    found = ends(EPRule, ways, signal=signal, likelihood=likelihood, weights=weights)
+    solvers = (plain, sequential, damped, double_loop)
+    found = ends(EPRule, solvers, signal=signal, likelihood=likelihood, weights=weights)
     same_sites(found)
     assert [end.outcome for end in found] == [
         Outcome.CONVERGED,
@@ -135,8 +135,8 @@ def test_damped_steps_end_where_the_plain_iteration_does(rule, likelihood, signa
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.4])
 def test_the_double_loop_needs_no_log_concavity(epsilon):
-    ways = (double_loop, sequential)
-    same_sites(ends(EPRule, ways, signal=1.0, likelihood=NoisyThreshold(epsilon)))
+    solvers = (double_loop, sequential)
+    same_sites(ends(EPRule, solvers, signal=1.0, likelihood=NoisyThreshold(epsilon)))
 
 
 @SMOOTH
@@ -144,20 +144,20 @@ def test_steps_of_variational_inference_raise_the_bound(likelihood):
     X, y = noisy_problem(25)
     prior = DensePrior(rbf(X, 10.0))
     rule = VariationalRule(prior, Copies(likelihood, y, np.ones(25), np.zeros(25)))
-    sites, merit = Sites(np.zeros(25), np.zeros(25)), -np.inf
+    sites, height = Sites.zero(25), -np.inf
     for _ in range(15):
         sweep = NaturalSteps(rule, 1e-9, 1, Outcome.DAMPED).run(sites).sweep
-        reached = rule.sweep(sweep.posterior).merit
-        assert reached >= merit - 1e-10
-        sites, merit = sweep.posterior.sites, reached
+        reached = rule.sweep(sweep.posterior).objective
+        assert reached >= height - 1e-10
+        sites, height = sweep.posterior.sites, reached
 
 
-@pytest.mark.parametrize("way", [plain, sequential, damped, double_loop])
-def test_starting_at_the_end_takes_next_to_nothing(way):
+@pytest.mark.parametrize("solver", [plain, sequential, damped, double_loop])
+def test_starting_at_the_end_takes_next_to_nothing(solver):
     X, y = noisy_problem(25)
     prior = DensePrior(rbf(X, 3.0))
     rule = EPRule(prior, Copies(Probit(), y, np.ones(25), np.zeros(25)))
-    end = way(rule).run(EP(tol=1e-11)(prior, y, Probit()).sites)
+    end = solver(rule).run(EP(tol=1e-11)(prior, y, Probit()).sites)
     assert end.outcome.converged
     assert end.n_factorisations <= 2
 

@@ -28,23 +28,16 @@ class Outcome(Enum):
         "that rounding alone exceeds the tolerance; the result is the best that can be had, and a "
         "smaller signal variance or a WhiteKernel would sharpen it"
     )
-    DOUBLE_LOOP = (
-        "converged to the tolerance that was asked for, by the double loop that takes over where "
-        "faster steps fail"
-    )
+    DOUBLE_LOOP = "converged to the tolerance that was asked for, by the double loop, a fallback"
     NATURAL_STEPS = (
         "converged to the tolerance that was asked for, by natural-gradient steps with a line "
-        "search, which take over where faster steps fail or do not apply"
+        "search, which need no log-concave likelihood"
     )
-    DAMPED = (
-        "converged to the tolerance that was asked for, by damped steps that take over where "
-        "faster steps fail"
-    )
+    DAMPED = "converged to the tolerance that was asked for, by damped steps, a fallback"
     ONE_OF_SEVERAL = (
         "converged to the tolerance that was asked for, at a fixed point that may be one of "
-        "several: the likelihood is not log-concave, and from another start the iteration may end "
-        "at another evidence (on five rows -6.2 and -6.8 nats were found); compare a few starts "
-        "(init), or take a log-concave likelihood (probit, logit)"
+        "several, far from another (on five rows evidences of -6.2 and -6.8 were found), as the "
+        "likelihood is not log-concave; compare other starts (init), or take probit or logit"
     )
     NO_FIXED_POINT = (
         "stopped because no proper fixed point was found: every solver led to a variance of zero, "
@@ -55,6 +48,11 @@ class Outcome(Enum):
         "ended at a log evidence above zero, which no data can have: the posterior has collapsed, "
         "or rounding has taken over; bound the signal variance, add a WhiteKernel, take a larger "
         "epsilon, or EP in the place of PL"
+    )
+    LIMITED = (
+        "stopped because rounding of the covariance is as large as the precision of a label: "
+        "another start may end at another evidence; bound the signal variance or the scale of the "
+        "inputs, or add a WhiteKernel"
     )
     SHORT_CHAINS = (
         "has chains that are too short: split R-hat is above 1.05, fewer than 100 of the draws of "
@@ -69,11 +67,6 @@ class Outcome(Enum):
         "found no step that leads on although the end is not reached; for a likelihood of your own "
         "check that its derivatives are those of its log_prob (gpclass.testing.check_likelihood), "
         "and that the kernel is positive semi-definite"
-    )
-    LIMITED = (
-        "stopped because rounding of the covariance is as large as the precision of a label: the "
-        "result depends on the start, and another run may end at another evidence; bound the "
-        "signal variance or the scale of the inputs, or add a WhiteKernel"
     )
 
     @property

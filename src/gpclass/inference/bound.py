@@ -141,7 +141,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
 
     a site ``tau = 2 w lambda(c)``, ``nu = w y / 2`` for a row of weight w. The best c is
     ``c^2 = m^2 + var`` with the marginal mean and variance of the Gaussian that results. The bound
-    is maximised as that of `Variational` is, by the same solvers.
+    is maximised by the solvers of `Variational`.
 
     **From above**, ``log sigma(z)`` is concave in z, and its tangent of slope mu is
 
@@ -152,14 +152,10 @@ class TangentBound(GaussianMethod[BoundApproximation]):
     mu, and its minimum ``mu_i = sigma(-y_i (K nu)_i)`` is the mode that Laplace's method finds:
     the bound is the log joint density at the mode.
 
-    Linear tangents leave the prior's covariance K as it is, and predictions from that would be as
-    vague near the data as far from them. The bound itself says more. Give a new label y* to it with
-    a weight w*: at ``w* = 0``, its first derivative by w* is ``log sigma(y* m*)`` and its second
-    ``mu*^2 v*`` with ``mu* = sigma(-y* m*)``, where m* and v* are the predictive mean and variance
-    of the Gaussian at the mode. For the evidence itself the two are the mean and the variance of
-    ``log sigma(y* f*)``. So ``posterior`` has the sites of Laplace's method. The class predicted
-    (by the sign of the mean) is the same either way. This is a decision made here: the text of
-    Gibbs & MacKay was not at hand, and KG06 does not say what variance their program takes.
+    Linear tangents leave the prior's covariance as it is, so ``posterior`` from above has the
+    sites of Laplace's method instead. This is a decision made here: KG06 does not say what
+    variance their program takes. The bound supports it: its first two derivatives by the weight of
+    a new label, at weight zero, are those of the evidence under that Gaussian.
 
     Parameters
     ----------

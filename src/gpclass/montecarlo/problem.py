@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.inference.approximation import Approximation, as_problem, initial_sites
+from gpclass.inference.approximation import Approximation
+from gpclass.inference.method import as_problem, initial_sites
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms

@@ -149,13 +149,13 @@ def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
     """
     if not evidence <= LARGEST_EVIDENCE:
         return Outcome.IMPOSSIBLE
+    matched = end.outcome.converged and end.outcome is not Outcome.ROUNDING
+    if matched:
+        return end.outcome if rule.copies.likelihood.log_concave else Outcome.ONE_OF_SEVERAL
     if rounding_rules(rule.prior):
         return Outcome.LIMITED
     if end.outcome is Outcome.ROUNDING and end.sweep.residual > LARGEST_RESIDUAL:
         return Outcome.STALLED
-    exact = end.outcome.converged and end.outcome is not Outcome.ROUNDING
-    if exact and not rule.copies.likelihood.log_concave:
-        return Outcome.ONE_OF_SEVERAL
     return end.outcome
 
 
