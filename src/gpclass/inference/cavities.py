@@ -20,6 +20,8 @@ MAX_SEARCH: Final = 40
 SEARCH_TOL: Final = 1e-11
 # Part of a marginal's precision by which rounding may make that of a cavity negative.
 ROUNDING: Final = 1e-13
+# Site precision beyond which sums of squares overflow.
+LARGEST_PRECISION: Final = 1e150
 
 
 def copies_of(weights: Array) -> Array:
@@ -154,7 +156,8 @@ def match(moments: TiltedMoments, cavity_var: Array) -> SiteUpdate:
     next to nothing keeps its digits.
     """
     reduction = moments.variance / np.maximum(cavity_var, TINY)
-    tau = -moments.d2_mean / np.maximum(reduction, TINY)
+    with np.errstate(over="ignore"):  # a label far on the wrong side of a step
+        tau = np.minimum(-moments.d2_mean / np.maximum(reduction, TINY), LARGEST_PRECISION)
     return SiteUpdate(moments.d_mean + tau * moments.mean, tau)
 
 

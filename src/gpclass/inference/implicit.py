@@ -7,8 +7,10 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference.approximation import Approximation
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
+from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
+from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import FOURTH, Implicit, implicit_adjoints
 from gpclass.inference.solvers.rule import End, MarginalRule
 
@@ -37,7 +39,16 @@ class EnergyApproximation(Approximation):
 
     @classmethod
     def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
-        """Take the EP energy at the end of an iteration."""
+        """Take the EP energy at the end of an iteration.
+
+        Where precisions of both signs leave a row without a cavity there is no such energy: it is
+        that of the sites of positive precision, and the outcome says so.
+        """
+        if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
+            sites = end.sweep.posterior.sites
+            positive = Sites(sites.nu, np.maximum(sites.tau, 0.0))
+            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, positive))
+            end = end._replace(sweep=sweep, outcome=Outcome.NO_FIXED_POINT)
         energy = Energy.of(rule.copies, end.sweep.posterior)
         return cls(*end.fields(rule, energy.value), rule, energy)
 

@@ -9,7 +9,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls
+from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
 
 # Least part of the way to the target, with and without an objective.
 SMALLEST_STEP: Final = 2.0**-12
@@ -56,9 +56,9 @@ class NaturalSteps:
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
         rule = self.rule
-        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        sweep, made = first_sweep(rule, sites)
         best, outcome = Best(rule, self.tol, self.outcome), Outcome.MAX_ITER
-        made, n_iter, step, newton_below = 1, 0, 1.0, self.newton_from
+        n_iter, step, newton_below = 0, 1.0, self.newton_from
         best.add(sweep)
         while n_iter < self.max_iter and sweep.residual > self.tol:
             n_iter += 1

@@ -147,7 +147,7 @@ def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
     the end depends on the start. Where rounding is the excuse, the mismatch must still be small.
     Likelihoods that are not log-concave may have several fixed points.
     """
-    if not evidence <= LARGEST_EVIDENCE:
+    if not evidence <= LARGEST_EVIDENCE and end.outcome is not Outcome.NO_FIXED_POINT:
         return Outcome.IMPOSSIBLE
     matched = end.outcome.converged and end.outcome is not Outcome.ROUNDING
     if matched:
@@ -177,6 +177,14 @@ def first_to_converge(rule: SiteRule, solvers: Sequence[Solver], sites: Sites) -
             following = following._replace(sweep=end.sweep, outcome=end.outcome)
         end = following
     return end
+
+
+def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
+    """Sweep from given sites, or from none where these do not belong; and the factorisations."""
+    sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+    if np.isfinite(sweep.residual):
+        return sweep, 1
+    return rule.sweep(SitePosterior.from_sites(rule.prior, Sites.zero(rule.prior.n))), 2
 
 
 @final

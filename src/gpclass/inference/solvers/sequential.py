@@ -11,7 +11,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import Best, End, SiteRule
+from gpclass.inference.solvers.rule import Best, End, SiteRule, first_sweep
 from gpclass.priors import SequentialCovariance
 
 Array = NDArray[np.float64]
@@ -57,9 +57,9 @@ class SequentialSweeps:
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
         rule = self.rule
-        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+        sweep, made = first_sweep(rule, sites)
         best, outcome = Best(rule, self.tol), Outcome.MAX_ITER
-        made, n_iter, step, last = 1, 0, 1.0, np.inf
+        n_iter, step, last = 0, 1.0, np.inf
         best.add(sweep)
         while n_iter < self.max_iter and sweep.residual > self.tol:
             if best.age > self.patience:

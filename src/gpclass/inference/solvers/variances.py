@@ -18,7 +18,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.acceleration import VarianceHistory
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls
+from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
 
 Array = NDArray[np.float64]
 
@@ -52,11 +52,8 @@ class VarianceIteration:
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
-        rule, made = self.rule, 1
-        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
-        if not np.isfinite(sweep.residual):  # sites that do not belong to this covariance
-            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, Sites.zero(rule.prior.n)))
-            made = 2
+        rule = self.rule
+        sweep, made = first_sweep(rule, sites)
         best, history = Best(rule, self.tol), VarianceHistory()
         last = newton_below = np.inf
         damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
