@@ -9,21 +9,12 @@ from sklearn.datasets import load_iris
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, TangentBound, Variational
-from gpclass.inference.differences import (
-    DifferencePosterior,
-    Differences,
-    difference_covariance,
-    difference_pullback,
-    latent_differences,
-)
+from gpclass.inference.differences import DifferencePosterior, latent_differences
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
-from gpclass.likelihoods.probabilities.differences import (
-    difference_probabilities,
-    labels_by_reference,
-    labels_by_wins,
-)
+from gpclass.likelihoods.probabilities.differences import difference_probabilities
 from gpclass.linalg import TILE
+from gpclass.priors.differences import Differences
 
 # the bound is one of the logit's terms
 PAIRS = [
@@ -109,7 +100,7 @@ def test_covariance_is_that_of_the_paper_by_loops(n, C, shared):
                 - (j == z) * Ks[j][i, k]
                 + (j == l) * Ks[j][i, k]
             )
-    np.testing.assert_allclose(difference_covariance(K, codes, C), want, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(Differences(codes, C).covariance(K), want, rtol=1e-14, atol=1e-15)
     D = matrix_of(codes, C)
     np.testing.assert_allclose(want, D @ block_diagonal(Ks) @ D.T, atol=1e-13)
 
@@ -121,9 +112,9 @@ def test_pullback_is_the_adjoint_of_covariance(n, C, shared):
     _, codes = rows(n, C)
     G = rng.standard_normal((n * (C - 1), n * (C - 1)))
     K = rng.standard_normal((n, n) if shared else (C, n, n))
-    pulled = difference_pullback(G, codes, C, shared=shared)
+    pulled = Differences(codes, C).pullback(G, shared=shared)
     assert pulled.shape == K.shape
-    forward = (G * difference_covariance(K, codes, C)).sum()
+    forward = (G * Differences(codes, C).covariance(K)).sum()
     assert forward == pytest.approx((pulled * K).sum(), rel=1e-11)
 
 
@@ -186,9 +177,9 @@ def test_with_noise_shared_by_a_row_it_is_nested_ep(name):
     lengths, signal, log_evidence, slope, first_mean = NESTED[name]
     K = kernel(X / lengths, X / lengths, signal)
     noise = np.kron(np.eye(len(X)), np.ones((2, 2)))
-    q = EP()(difference_covariance(K, codes, 3) + noise, np.ones(2 * len(X)), Probit())
+    q = EP()(Differences(codes, 3).covariance(K) + noise, np.ones(2 * len(X)), Probit())
     assert q.log_evidence == pytest.approx(log_evidence, rel=1e-7)
-    G = difference_pullback(q.evidence_pullback(), codes, 3, shared=True)
+    G = Differences(codes, 3).pullback(q.evidence_pullback(), shared=True)
     assert 2 * (G * K).sum() == pytest.approx(slope, rel=1e-6)
     posterior = DifferencePosterior(Differences(codes, 3), q.posterior)
     mean, _ = posterior.predict(kernel(X / lengths, Z / lengths, signal), np.full(1, signal**2))
@@ -243,7 +234,7 @@ CODES2 = np.array([0, 2])
 
 def brute_force(K, likelihood, order=32):
     """Evidence by a tensor Gauss-Hermite rule over the four whitened differences."""
-    L = np.linalg.cholesky(difference_covariance(K, CODES2, 3))
+    L = np.linalg.cholesky(Differences(CODES2, 3).covariance(K))
     x, w = np.polynomial.hermite_e.hermegauss(order)
     w = w / w.sum()
     nodes = np.stack(np.meshgrid(x, x, x, x, indexing="ij"), axis=-1).reshape(-1, 4)
@@ -279,7 +270,7 @@ def test_evidence_of_two_rows_beside_quadrature(likelihood, shared):
 @SHARED
 def test_evidence_of_hard_and_noisy_thresholds_beside_orthants(shared):
     """Of four terms ``eps + (1 - 2 eps) H`` each set of them asks for one orthant probability."""
-    K_g = difference_covariance(tuples(shared), CODES2, 3)
+    K_g = Differences(CODES2, 3).covariance(tuples(shared))
     epsilon = 0.1
     orthant = {}
     for chosen in product([False, True], repeat=4):
@@ -516,8 +507,8 @@ def test_start_does_not_move_the_end():
     np.testing.assert_allclose(got[1], want[1], atol=1e-9)
 
 
-def test_both_label_schemes_of_the_paper():
-    """Eq. 52 by loops; 53 and 54 as printed; all are the class of the largest mean."""
+def test_both_label_schemes_of_the_paper_are_the_largest_latent_mean():
+    """Eq. 52 by loops; 53 and 54 as printed."""
     X, codes = rows(25, 4)
     Z = np.random.default_rng(0).standard_normal((40, 2))
     q = latent_differences(kernel(X, X), codes, 4, EP(), Probit())
@@ -533,8 +524,7 @@ def test_both_label_schemes_of_the_paper():
         [[sum(g[r, c, d] > 0 for d in range(4) if d != c) for c in range(4)] for r in range(40)]
     )
     assert (wins.max(axis=1) == 3).all()
-    assert np.array_equal(labels_by_wins(mean), wins.argmax(axis=1))
-    assert np.array_equal(labels_by_wins(mean), mean.argmax(axis=1))
+    assert np.array_equal(mean.argmax(axis=1), wins.argmax(axis=1))
     for reference in range(4):
         others = [c for c in range(4) if c != reference]
         printed = [
@@ -543,20 +533,12 @@ def test_both_label_schemes_of_the_paper():
             else min(others, key=lambda d, row=row: row[reference, d])
             for row in g
         ]
-        assert np.array_equal(labels_by_reference(mean, reference), printed)
         assert np.array_equal(printed, mean.argmax(axis=1))
-
-
-def test_labels_that_tie():
-    mean = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
-    assert labels_by_wins(mean).tolist() == [0, 1]
-    # eq. 54 gives the reference only what is positive
-    assert labels_by_reference(mean).tolist() == [1, 1]
 
 
 def test_wrong_arguments():
     K, codes = np.eye(3), np.array([0, 1, 2])
-    for bad, message in (
+    for (covariance, given, C), message in (
         ((K, np.array([0, 1, 3]), 3), "codes must be from 0 to 2, got 0 to 3"),
         ((K, np.array([-1, 1, 2]), 3), "codes must be from 0 to 2"),
         ((K, codes.astype(float), 3), "integers"),
@@ -566,9 +548,9 @@ def test_wrong_arguments():
         (([K, K], codes, 3), "or 3 of one shape, got 2"),
     ):
         with pytest.raises(ValueError, match=message):
-            difference_covariance(*bad)
+            Differences(given, C).covariance(covariance)
     with pytest.raises(ValueError, match=r"G must have shape \(6, 6\)"):
-        difference_pullback(K, codes, 3, shared=True)
+        Differences(codes, 3).pullback(K, shared=True)
     with pytest.raises(ValueError, match="6 sites are needed, got 3"):
         DifferencePosterior.from_sites(K, codes, 3, Sites(np.ones(3), np.ones(3)))
     with pytest.raises(ValueError, match="weights must have shape"):

@@ -9,21 +9,12 @@ from scipy.integrate import quad
 from gpclass.inference import EP, Laplace, Outcome
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit, by_quadrature
+from helpers import noisy_problem, rbf
 
 BOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
 
 
 SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
-
-
-def noisy_problem(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
 def textbook(K, y, likelihood, sweeps=200, evidence=True):

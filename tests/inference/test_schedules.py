@@ -1,4 +1,4 @@
-"""Solvers of one fixed point: parallel, sequential, double loop, damped steps."""
+"""Solvers that end at one fixed point: parallel, sequential, double loop, damped steps."""
 
 import numpy as np
 import pytest
@@ -15,21 +15,11 @@ from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.inference.variational import VariationalRule
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import DensePrior
+from helpers import noisy_problem, pairs, rbf
 
 ROWS = SequentialSweeps.block
 SMOOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=repr)
 ALL = [Logit(), Probit(), NoisyThreshold(0.05), NoisyThreshold(0.2), NoisyThreshold(0.4)]
-RULES = pytest.mark.parametrize("rule", [EPRule, LinearisationRule, VariationalRule])
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
-
-
-def noisy_problem(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
 def same(a, b, atol=1e-7):
@@ -42,31 +32,37 @@ def same(a, b, atol=1e-7):
     )
 
 
-@pytest.mark.parametrize("likelihood", [*ALL, NoisyThreshold(0.0)], ids=repr)
-@pytest.mark.parametrize("signal", [0.3, 1.0, 5.0])
-def test_ep_ends_at_one_fixed_point_by_both_schedules(likelihood, signal):
-    for seed in range(3):
-        X, y = noisy_problem(20, seed)
-        K = rbf(X, signal) + 0.01 * signal**2 * np.eye(20)
-        same(EP()(K, y, likelihood), EP("sequential")(K, y, likelihood))
+@pytest.mark.parametrize(
+    ("likelihood", "signal", "seed"),
+    pairs([*ALL, NoisyThreshold(0.0)], [0.3, 1.0, 5.0], range(3)),
+)
+def test_ep_ends_at_one_fixed_point_by_both_schedules(likelihood, signal, seed):
+    X, y = noisy_problem(20, seed)
+    K = rbf(X, signal) + 0.01 * signal**2 * np.eye(20)
+    same(EP()(K, y, likelihood), EP("sequential")(K, y, likelihood))
 
 
-@pytest.mark.parametrize("likelihood", ALL[:2] + ALL[3:], ids=repr)
-@pytest.mark.parametrize("signal", [0.3, 1.0, 5.0])
-def test_linearisation_ends_at_one_fixed_point_by_both_schedules(likelihood, signal):
-    for seed in range(3):
-        X, y = noisy_problem(20, seed)
-        K = rbf(X, signal) + 0.5 * signal**2 * np.eye(20)
-        same(
-            PosteriorLinearisation()(K, y, likelihood),
-            PosteriorLinearisation("sequential")(K, y, likelihood),
-        )
+@pytest.mark.parametrize(
+    ("likelihood", "signal", "seed"), pairs(ALL[:2] + ALL[3:], [0.3, 1.0, 5.0], range(3))
+)
+def test_linearisation_ends_at_one_fixed_point_by_both_schedules(likelihood, signal, seed):
+    X, y = noisy_problem(20, seed)
+    K = rbf(X, signal) + 0.5 * signal**2 * np.eye(20)
+    same(
+        PosteriorLinearisation()(K, y, likelihood),
+        PosteriorLinearisation("sequential")(K, y, likelihood),
+    )
 
 
-@pytest.mark.parametrize("method", [EP, PosteriorLinearisation])
-@pytest.mark.parametrize("likelihood", [Logit(), Probit(), NoisyThreshold(0.2)], ids=repr)
-@pytest.mark.parametrize("n", [ROWS, ROWS + 1, 2 * ROWS + 17])
-def test_blocks_do_not_show(method, likelihood, n):
+@pytest.mark.parametrize(
+    ("n", "likelihood", "method"),
+    pairs(
+        [ROWS, ROWS + 1, 2 * ROWS + 17],
+        [Logit(), Probit(), NoisyThreshold(0.2)],
+        [EP, PosteriorLinearisation],
+    ),
+)
+def test_blocks_do_not_show(n, likelihood, method):
     X, y = noisy_problem(n)
     weights = np.random.default_rng(2).choice([0.0, 0.5, 1.0, 2.0], n)
     K = rbf(X, 2.0) + np.eye(n)
@@ -110,10 +106,10 @@ def same_sites(ends):
         np.testing.assert_allclose(end.sweep.posterior.sites.tau, first.tau, atol=1e-7)
 
 
-@SMOOTH
-@pytest.mark.parametrize("signal", [0.3, 3.0, 8.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_four_solvers_end_at_the_fixed_point_of_ep(likelihood, signal, weighted):
+@pytest.mark.parametrize(
+    ("signal", "likelihood", "weighted"), pairs([0.3, 3.0, 8.0], [Logit(), Probit()], [False, True])
+)
+def test_four_solvers_end_at_the_fixed_point_of_ep(signal, likelihood, weighted):
     weights = np.random.default_rng(1).uniform(0.2, 2.5, 25) if weighted else None
     solvers = (plain, sequential, damped, double_loop)
     found = ends(EPRule, solvers, signal=signal, likelihood=likelihood, weights=weights)
@@ -126,9 +122,10 @@ def test_four_solvers_end_at_the_fixed_point_of_ep(likelihood, signal, weighted)
     ]
 
 
-@SMOOTH
-@RULES
-@pytest.mark.parametrize("signal", [0.3, 3.0])
+@pytest.mark.parametrize(
+    ("rule", "likelihood", "signal"),
+    pairs([EPRule, LinearisationRule, VariationalRule], [Logit(), Probit()], [0.3, 3.0]),
+)
 def test_damped_steps_end_where_the_plain_iteration_does(rule, likelihood, signal):
     same_sites(ends(rule, (plain, damped), signal=signal, likelihood=likelihood))
 
@@ -164,7 +161,7 @@ def test_starting_at_the_end_takes_next_to_nothing(solver):
 
 @pytest.mark.parametrize("schedule", ["parallel", "sequential"])
 @pytest.mark.parametrize("method", [EP, PosteriorLinearisation])
-def test_the_iteration_limit_is_told(method, schedule):
+def test_the_iteration_limit_is_reported(method, schedule):
     X, y = noisy_problem(30)
     q = method(schedule, max_iter=1)(rbf(X, 20.0), y, Probit())
     assert not q.converged

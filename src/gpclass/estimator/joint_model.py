@@ -27,7 +27,7 @@ class JointModel(Model):
         """Posterior of the latents of all classes."""
         problem = self.problem
         return problem.scheme.posterior(  # type: ignore[no-any-return]
-            problem.prior(), problem.codes, self.sites, problem.weights
+            problem, problem.prior(), self.sites
         )
 
     def latent(self, X: Any) -> tuple[Array, Array]:

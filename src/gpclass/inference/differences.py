@@ -1,9 +1,8 @@
 """Latent differences: many classes as one binary problem in ``f_y - f_j`` (KG06 section 4)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,253 +14,10 @@ from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood
 from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
+from gpclass.priors.differences import Covariances, Differences, one_a_class
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Covariances = Array | Sequence[Array]
-
-
-def _one_a_class(K: Covariances, n_classes: int, n: int) -> list[Array]:
-    """Arrays of n rows and one shape for the C classes, the same one C times where it is shared."""
-    if isinstance(K, np.ndarray):
-        each = [K] * n_classes if K.ndim == 2 else [*K]
-    else:
-        each = list(K)
-    shapes = sorted({np.shape(K_c) for K_c in each})
-    if len(each) != n_classes or len(shapes) != 1 or len(shapes[0]) != 2 or shapes[0][0] != n:
-        raise ValueError(
-            f"covariances must be one array of {n} rows for all classes, or {n_classes} of one "
-            f"shape, got {len(each)} of shapes {shapes}"
-        )
-    return each
-
-
-def _is_shared(K: Covariances) -> bool:
-    return isinstance(K, np.ndarray) and K.ndim == 2
-
-
-class _Members(NamedTuple):
-    """The differences that a class is part of, in ascending order.
-
-    ``number`` has their numbers among all N; those of data row i are
-    ``number[start[i]:start[i + 1]]`` and have the class with the sign ``sign[i]``.
-    """
-
-    number: Codes
-    row: Codes
-    start: Codes
-    sign: Array
-
-
-@final
-@dataclass(frozen=True)
-class Differences:
-    """The linear map from the latents of C classes to ``g_ij = f_{y_i}(x_i) - f_j(x_i)``, j != y_i.
-
-    There are ``N = n (C - 1)`` of them: rows one after the other, and in each the other classes in
-    ascending order, which is KG06 eq. 45.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class of each row, 0 to C - 1.
-    n_classes : int
-        C; a class may have no row.
-
-    Raises
-    ------
-    ValueError
-        For codes out of range, or fewer than two classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> differences = Differences(np.array([0, 2]), 3)
-    >>> differences.others
-    array([[1, 2],
-           [0, 1]])
-    >>> differences.of(np.array([[5.0, 3.0, 1.0], [5.0, 3.0, 1.0]]))
-    array([ 2.,  4., -4., -2.])
-    """
-
-    codes: Codes
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        """Refuse what is no classification."""
-        codes = self.codes
-        if codes.ndim != 1 or not np.issubdtype(codes.dtype, np.integer):
-            raise ValueError(
-                f"codes must be a vector of integers, got shape {codes.shape} of {codes.dtype}"
-            )
-        if self.n_classes < 2:
-            raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
-        if ((codes < 0) | (codes >= self.n_classes)).any():
-            raise ValueError(
-                f"codes must be from 0 to {self.n_classes - 1}, got {codes.min()} to {codes.max()}"
-            )
-
-    @property
-    def n(self) -> int:
-        """Rows of the data."""
-        return len(self.codes)
-
-    @property
-    def size(self) -> int:
-        """Differences: ``n (C - 1)``."""
-        return self.n * (self.n_classes - 1)
-
-    @cached_property
-    def others(self) -> Codes:
-        """The classes that each row is not of, ascending, shape (n, C - 1)."""
-        column = np.arange(self.n_classes - 1)
-        return column + (column >= self.codes[:, None])
-
-    @cached_property
-    def _members(self) -> tuple[_Members, ...]:
-        found = []
-        for c in range(self.n_classes):
-            own = self.codes == c
-            part = own[:, None] | (self.others == c)
-            number = np.flatnonzero(part)
-            count = part.sum(axis=1)
-            start = np.concatenate([[0], np.cumsum(count)])
-            row = number // (self.n_classes - 1)
-            found.append(_Members(number, row, start, np.where(own, 1.0, -1.0)))
-        return tuple(found)
-
-    def of(self, F: Array) -> Array:
-        """Differences of latents F of shape (n, C), shape (N,)."""
-        rows = np.arange(self.n)[:, None]
-        return np.asarray((F[rows, self.codes[:, None]] - F[rows, self.others]).ravel())
-
-    def adjoint(self, a: Array) -> Array:
-        """Sums over the differences that a class is part of, with its signs, shape (n, C)."""
-        A = a.reshape(self.n, self.n_classes - 1)
-        result = np.empty((self.n, self.n_classes))
-        rows = np.arange(self.n)
-        result[rows[:, None], self.others] = -A
-        result[rows, self.codes] = A.sum(axis=1)
-        return result
-
-    def cross_covariance(self, K_cross: Array, c: int, out: Array) -> None:
-        """Covariance of the differences with ``f_c`` at m new inputs, into ``out`` (N, m).
-
-        ``K_cross`` of shape (n, m) is that of f_c itself.
-        """
-        number, row, _, sign = self._members[c]
-        out[:] = 0.0
-        out[number] = K_cross[row] * sign[row, None]
-
-    def covariance(self, K: Covariances) -> Array:
-        """Sum the classes' parts of the prior covariance; see `difference_covariance`."""
-        result = np.zeros((self.size, self.size))
-        covariances = _one_a_class(K, self.n_classes, self.n)
-        if covariances[0].shape[1] != self.n:
-            raise ValueError(f"K must be square, got shape {covariances[0].shape}")
-        for K_c, (number, row, start, sign) in zip(covariances, self._members, strict=True):
-            for i in range(0, self.n, linalg.BLOCK):
-                stop = min(i + linalg.BLOCK, self.n)
-                signed = K_c[i:stop] * sign
-                signed *= sign[i:stop, None]
-                part = slice(start[i], start[stop])
-                result[np.ix_(number[part], number)] += signed[np.ix_(row[part] - i, row)]
-        return result
-
-    def pullback(self, G: Array, *, shared: bool) -> Array:
-        """Sum over all the differences of two rows; see `difference_pullback`."""
-        n = self.n
-        result = np.zeros((n, n) if shared else (self.n_classes, n, n))
-        for c, (number, _, start, sign) in enumerate(self._members):
-            total = result if shared else result[c]
-            for i in range(0, n, linalg.BLOCK):
-                stop = min(i + linalg.BLOCK, n)
-                first = start[i]
-                columns = np.add.reduceat(
-                    G[np.ix_(number[first : start[stop]], number)], start[:-1], 1
-                )
-                block = np.add.reduceat(columns, start[i:stop] - first, 0)
-                block *= sign
-                block *= sign[i:stop, None]
-                total[i:stop] += block
-        return result
-
-
-def difference_covariance(K: Covariances, codes: Codes, n_classes: int) -> Array:
-    """Prior covariance of all n(C - 1) latent differences.
-
-    ``Cov(g_ij, g_kl) = [y_i = y_k] K^{y_i}_ik - [y_i = l] K^{y_i}_ik - [j = y_k] K^j_ik
-    + [j = l] K^j_ik``. Of the classes' parts only the entries that are not zero are visited, so
-    the time is O(N^2) whatever C is; beside the result there are 64 rows at a time.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), or sequence of C of them
-        Prior covariance, one for all classes or one for each.
-    codes : ndarray of shape (n,)
-    n_classes : int
-
-    Returns
-    -------
-    ndarray of shape (N, N)
-        In the order of `Differences`.
-
-    Raises
-    ------
-    ValueError
-        For codes out of range, or covariances of a wrong shape or number.
-
-    References
-    ----------
-    KG06 eq. 41 to 43 (one K) and 45, extended to a covariance for each class. For two classes it
-    is ``2 s s^T * K`` with the signs s of the labels, not K: KG06 say after eq. 46 that the
-    binary model results, which is so for a prior of ``2 c(x, x')``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> difference_covariance(K, np.array([0, 1]), 2)
-    array([[ 2., -1.],
-           [-1.,  2.]])
-    """
-    return Differences(codes, n_classes).covariance(K)
-
-
-def difference_pullback(G: Array, codes: Codes, n_classes: int, *, shared: bool) -> Array:
-    """Adjoint of `difference_covariance`: a cotangent by the differences' prior, pulled back.
-
-    ``<G, difference_covariance(dK)> = <difference_pullback(G), dK>`` for every dK.
-
-    Parameters
-    ----------
-    G : ndarray of shape (N, N)
-        Both triangles are read.
-    codes : ndarray of shape (n,)
-    n_classes : int
-    shared : bool
-        Whether all classes have one K.
-
-    Returns
-    -------
-    ndarray of shape (n, n) if shared, else (C, n, n)
-
-    Raises
-    ------
-    ValueError
-        For codes out of range or a G of another size.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> difference_pullback(np.eye(2), np.array([0, 1]), 2, shared=True)
-    array([[2., 0.],
-           [0., 2.]])
-    """
-    differences = Differences(codes, n_classes)
-    if G.shape != (differences.size, differences.size):
-        raise ValueError(f"G must have shape {(differences.size, differences.size)}, got {G.shape}")
-    return differences.pullback(G, shared=shared)
 
 
 @final
@@ -321,7 +77,7 @@ class DifferencePosterior:
         ValueError
             For codes, covariances or sites of wrong shapes.
         NotPositiveDefiniteError
-            Where the posterior beside the sites is not proper.
+            Where the posterior given the sites is not proper.
         """
         differences = Differences(codes, n_classes)
         if len(sites) != differences.size:
@@ -338,7 +94,9 @@ class DifferencePosterior:
     def mean_weights(self) -> Array:
         """``a`` of shape (n, C): the mean of ``f_c`` at new inputs is ``K_cross_c^T a_c``.
 
-        KG06's eq. 52 in two steps: their ``g^{m,l}`` is the mean of ``f_m - f_l``.
+        KG06's ``g^{m,l}`` (eq. 52) is the mean of class m less that of class l. So both of their
+        label schemes, most wins (eq. 53) and one reference class (eq. 54), give the class of the
+        largest mean, but for ties.
         """
         return self.differences.adjoint(self.posterior.mean_weights)
 
@@ -365,11 +123,11 @@ class DifferencePosterior:
 
         References
         ----------
-        KG06 eq. 51 before its integral, for f in the place of its differences:
+        KG06 eq. 51, with the latents in the place of their differences:
         ``Cov(f_*) = k_** - V^T R V`` with the (N, C) cross covariances V of a row.
         """
         C = self.differences.n_classes
-        blocks = _one_a_class(K_cross, C, self.differences.n)
+        blocks = one_a_class(K_cross, C, self.differences.n)
         m = blocks[0].shape[1]
         if k_diag.shape not in ((m,), (m, C)):
             raise ValueError(f"k_diag must have shape {(m,)} or {(m, C)}, got {k_diag.shape}")
@@ -422,11 +180,11 @@ class DifferencePosterior:
         covariance : ndarray of shape (m, C, m, C)
         """
         C = self.differences.n_classes
-        blocks = _one_a_class(K_cross, C, self.differences.n)
+        blocks = one_a_class(K_cross, C, self.differences.n)
         m = blocks[0].shape[1]
         V = np.empty((self.differences.size, m, C))
         covariance = np.zeros((m, C, m, C))
-        for c, (K, new) in enumerate(zip(blocks, _one_a_class(K_new, C, m), strict=True)):
+        for c, (K, new) in enumerate(zip(blocks, one_a_class(K_new, C, m), strict=True)):
             part = np.empty((self.differences.size, m))
             self.differences.cross_covariance(K, c, part)
             V[:, :, c] = part
@@ -453,7 +211,7 @@ class DifferencePosterior:
 @final
 @dataclass(frozen=True)
 class DifferenceApproximation(OfBinary):
-    """What a binary method made of the differences; all but the latter is read from it.
+    """A binary method's approximation of the differences, and the posterior that it gives.
 
     Parameters
     ----------
@@ -553,4 +311,5 @@ def latent_differences(
     start = init.sites if isinstance(init, DifferenceApproximation) else init
     y = np.ones(differences.size)
     approximation = method(prior, y, likelihood, weights=weights, init=start)
-    return DifferenceApproximation(approximation, differences, _is_shared(K))
+    shared = isinstance(K, np.ndarray) and K.ndim == 2
+    return DifferenceApproximation(approximation, differences, shared)

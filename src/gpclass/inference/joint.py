@@ -1,20 +1,24 @@
-"""Joint models of many classes: what runs on the classes' latents, and how classes follow."""
+"""The joint models of more than two classes.
+
+| scheme | model | inference | what has a site | class probabilities |
+| --- | --- | --- | --- | --- |
+| `Softmax` | softmax (RW06 eq. 3.34) | `SoftmaxLaplace` | a row, in its C latents | E[softmax] |
+| `MultinomialProbit` | multinomial probit | `nested_ep` | a latent ``f_y - f_j + u`` | largest of ``f + N(0, I)`` |
+| `LatentDifferences` | KG06 section 4 | any binary method | a difference ``f_y - f_j`` | those of the binary terms |
+
+A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.JointProblem` is.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.inference import EP, InferenceMethod, Laplace
 from gpclass.inference.cavities import copies_of
-from gpclass.inference.differences import (
-    DifferencePosterior,
-    difference_covariance,
-    difference_pullback,
-    latent_differences,
-)
+from gpclass.inference.differences import DifferencePosterior, latent_differences
 from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
@@ -22,18 +26,35 @@ from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
 from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
+from gpclass.priors.differences import Differences
 from gpclass.priors.nested import NestedPrior
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# Tolerance of nested EP at the end of an optimiser's run. What this leaves was found to move the
-# evidence by 1e-12 of it, and an entry of its gradient by 3e-6 of the largest, or 2e-3 where signal
-# variances are vast and all entries small: a gain of less than the slack is noise.
-LEARNING: Final = 1e-5
-SLACK: Final = 1e-12
-# And in line searches, which compare evidences further apart.
-SEARCHING: Final = 1e-4
+
+class JointTerms(Protocol):
+    """Rows of a joint problem, and the parts that it is made of."""
+
+    @property
+    def codes(self) -> Codes:
+        """Class of each row, 0 to C - 1, shape (n,)."""
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """What `JointScheme.likelihood_of` returned."""
+
+    @property
+    def inference(self) -> InferenceMethod:
+        """The method, with its settings."""
+
+    @property
+    def weights(self) -> Array | None:
+        """Powers of the rows' likelihood terms, shape (n,); None: all one."""
 
 
 class LatentPosterior(Protocol):
@@ -47,63 +68,41 @@ class LatentPosterior(Protocol):
 
 
 class JointScheme(ABC):
-    """One model of all classes: what it runs, what predicts, and its class probabilities.
-
-    Attributes
-    ----------
-    slack : float
-        Part of the evidence that is not worth another evaluation `while_learning`.
-    """
-
-    slack: ClassVar[float] = 0.0
+    """One joint model: what it runs, what predicts, and its class probabilities."""
 
     @abstractmethod
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
-        """Likelihood of the model, where the one that was asked for goes with the method.
+        """Likelihood of the joint model, from the one that was asked for.
 
         Raises
         ------
         ValueError
-            Where the scheme has no such model, with what to take instead.
+            Where there is no such model, with the reason and what to take instead.
         """
 
-    def while_learning(self, method: InferenceMethod) -> InferenceMethod:
-        """The method as precise as the end of an optimiser's run needs it."""
-        return method
+    @abstractmethod
+    def loosened(self, method: InferenceMethod, tol: float) -> InferenceMethod:
+        """The method with a tolerance of at least ``tol`` where that saves time, else itself."""
 
-    def while_searching(self, method: InferenceMethod) -> InferenceMethod:
-        """The method as precise as line searches need it."""
-        return method
-
+    @abstractmethod
     def n_sites(self, n: int, n_classes: int) -> int:
-        """Length of the sites of n rows."""
-        return n * (n_classes - 1)
+        """Number of sites of n rows."""
 
     @abstractmethod
-    def infer(
-        self,
-        prior: ClassPrior,
-        codes: Codes,
-        method: InferenceMethod,
-        likelihood: Likelihood,
-        weights: Array | None,
-        init: Any,
-    ) -> Any:
-        """Approximate the posterior of the latents of all classes."""
+    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
+        """Approximate the posterior of the latents of all classes; ``init`` is a start or None."""
 
     @abstractmethod
-    def site_prior(self, prior: ClassPrior, codes: Codes, weights: Array | None) -> Any:
+    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> Any:
         """Prior of the latents that have a site each, or of all classes' where these share one."""
 
-    def to_covariance(self, G: Array, codes: Codes, n_classes: int, shared: bool) -> Array:
-        """Cotangent of K, from that of the site prior's covariance."""
-        return G
+    @abstractmethod
+    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
+        """Cotangent of K, (n, n) if shared, else (C, n, n), from that of the site prior."""
 
     @abstractmethod
-    def posterior(
-        self, prior: ClassPrior, codes: Codes, sites: Any, weights: Array | None
-    ) -> LatentPosterior:
-        """Posterior of the latents from the sites that were found."""
+    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+        """Condition the classes' priors on the sites that were found."""
 
     @abstractmethod
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
@@ -118,38 +117,34 @@ class Softmax(JointScheme):
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """The logit, of which the softmax is the joint model; the probit, the default, stands."""
         if not isinstance(likelihood, Logit | Probit):
-            raise ValueError(
-                f"the joint model of Laplace's method is the softmax, not {likelihood!r}: take "
-                "likelihood='logit', or multi_class='differences' with another inference"
-            )
+            raise ValueError(_refusal("Laplace's method", "softmax", "logit", likelihood))
         return Logit()
+
+    def loosened(self, method: InferenceMethod, tol: float) -> InferenceMethod:
+        """The method itself."""
+        return method
 
     def n_sites(self, n: int, n_classes: int) -> int:
         """One a row, in all its latents."""
         return n
 
-    def infer(
-        self,
-        prior: ClassPrior,
-        codes: Codes,
-        method: InferenceMethod,
-        likelihood: Likelihood,
-        weights: Array | None,
-        init: Any,
-    ) -> Any:
+    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
         """Laplace's approximation of the softmax."""
+        method = problem.inference
         assert isinstance(method, Laplace)
         run = SoftmaxLaplace(max_iter=method.max_iter, tol=method.tol)
-        return run(prior, codes, weights=weights, init=init)
+        return run(prior, problem.codes, weights=problem.weights, init=init)
 
-    def site_prior(self, prior: ClassPrior, codes: Codes, weights: Array | None) -> ClassPrior:
+    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> ClassPrior:
         """Prior of the latents of all classes."""
         return prior
 
-    def posterior(
-        self, prior: ClassPrior, codes: Codes, sites: Any, weights: Array | None
-    ) -> LatentPosterior:
-        """Condition the classes' priors on the sites."""
+    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
+        """G itself."""
+        return G
+
+    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+        """Condition the classes' priors on the rows' sites."""
         return ClassPosterior.from_sites(prior, sites)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
@@ -160,61 +155,50 @@ class Softmax(JointScheme):
 @final
 @dataclass(frozen=True)
 class MultinomialProbit(JointScheme):
-    """The multinomial probit by nested EP (Riihimaki, Jylanki & Vehtari, JMLR 2013)."""
-
-    slack: ClassVar[float] = SLACK
+    """The multinomial probit by nested EP (Riihimäki, Jylänki & Vehtari, JMLR 2013)."""
 
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """The probit alone."""
         if not isinstance(likelihood, Probit):
-            raise ValueError(
-                f"the joint model of EP is the multinomial probit, not {likelihood!r}: take "
-                "likelihood='probit', inference='laplace' for the softmax, or "
-                "multi_class='differences' or 'one_vs_rest'"
-            )
+            raise ValueError(_refusal("EP", "multinomial probit", "probit", likelihood))
         return likelihood
 
-    def while_learning(self, method: InferenceMethod) -> InferenceMethod:
-        """To `LEARNING`: the evidence, stationary in the sites, is then right to 1e-12."""
-        return _no_finer(method, LEARNING)
+    def loosened(self, method: InferenceMethod, tol: float) -> InferenceMethod:
+        """EP with that tolerance: its evidence is stationary in the sites.
 
-    def while_searching(self, method: InferenceMethod) -> InferenceMethod:
-        """To `SEARCHING`."""
-        return _no_finer(method, SEARCHING)
-
-    def infer(
-        self,
-        prior: ClassPrior,
-        codes: Codes,
-        method: InferenceMethod,
-        likelihood: Likelihood,
-        weights: Array | None,
-        init: Any,
-    ) -> Any:
-        """EP on the differences of the latents and the rows' shared noise."""
+        At 1e-5 the evidence was measured to be off by 1e-12 of it, and an entry of its gradient by
+        3e-6 of the largest, or by 2e-3 where signal variances are vast and all entries small.
+        """
         assert isinstance(method, EP)
-        return nested_ep(prior, codes, method, weights=weights, init=init)
+        return replace(method, tol=max(method.tol, tol))
 
-    def posterior(
-        self, prior: ClassPrior, codes: Codes, sites: Any, weights: Array | None
-    ) -> LatentPosterior:
-        """Condition the classes' priors on the sites, the rows' noise integrated out."""
-        nested = self.site_prior(prior, codes, weights)
-        return ClassPosterior.from_sites(prior, nested.class_sites(sites))
+    def n_sites(self, n: int, n_classes: int) -> int:
+        """One for each other class of a row."""
+        return n * (n_classes - 1)
 
-    def site_prior(self, prior: ClassPrior, codes: Codes, weights: Array | None) -> NestedPrior:
+    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
+        """EP on the differences of the latents with the rows' shared noise."""
+        method = problem.inference
+        assert isinstance(method, EP)
+        return nested_ep(prior, problem.codes, method, weights=problem.weights, init=init)
+
+    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> NestedPrior:
         """Prior of the differences with the rows' noise."""
-        counts = None if weights is None else copies_of(weights)
-        return NestedPrior(prior, codes, counts)
+        counts = None if problem.weights is None else copies_of(problem.weights)
+        return NestedPrior(prior, problem.codes, counts)
+
+    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
+        """G itself: `NestedPrior` gathers it."""
+        return G
+
+    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+        """Condition the classes' priors on the sites, the rows' noise integrated out."""
+        nested = self.site_prior(problem, prior)
+        return ClassPosterior.from_sites(prior, nested.class_sites(sites))
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
         return argmax_probabilities(mean, covariance, noise=1.0)
-
-
-def _no_finer(method: InferenceMethod, tol: float) -> EP:
-    assert isinstance(method, EP)
-    return replace(method, tol=max(method.tol, tol))
 
 
 @final
@@ -224,55 +208,67 @@ class LatentDifferences(JointScheme):
 
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """One with class probabilities; the method says itself what it cannot use."""
-        if not isinstance(likelihood, Probit | Logit | NoisyThreshold):
-            raise ValueError(NO_CLASSES.format(likelihood))
         if not getattr(method, "differentiable", True):
             raise ValueError(
-                "Monte Carlo has no Gaussian of the latents of all classes: take "
-                "multi_class='one_vs_rest', or another inference for the differences"
+                "Monte Carlo has samples of latent differences and no Gaussian of the latents of "
+                "all classes, which predicts: take multi_class='one_vs_rest', or another inference"
             )
+        if not isinstance(likelihood, Probit | Logit | NoisyThreshold):
+            raise ValueError(NO_CLASSES.format(likelihood))
         return likelihood
 
-    def infer(
-        self,
-        prior: ClassPrior,
-        codes: Codes,
-        method: InferenceMethod,
-        likelihood: Likelihood,
-        weights: Array | None,
-        init: Any,
-    ) -> Any:
+    def loosened(self, method: InferenceMethod, tol: float) -> InferenceMethod:
+        """The method itself."""
+        return method
+
+    def n_sites(self, n: int, n_classes: int) -> int:
+        """One a difference."""
+        return n * (n_classes - 1)
+
+    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
         """The binary method's approximation of the n (C - 1) differences."""
         return latent_differences(
             prior.held,
-            codes,
+            problem.codes,
             prior.n_classes,
-            method,
-            likelihood,
-            weights=weights,
+            problem.inference,
+            problem.likelihood,
+            weights=problem.weights,
             init=init,
             description=prior.description,
         )
 
-    def site_prior(self, prior: ClassPrior, codes: Codes, weights: Array | None) -> DensePrior:
+    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> DensePrior:
         """Prior of the differences."""
-        return DensePrior(
-            difference_covariance(prior.held, codes, prior.n_classes), prior.description
-        )
+        K = Differences(problem.codes, prior.n_classes).covariance(prior.held)
+        return DensePrior(K, prior.description)
 
-    def to_covariance(self, G: Array, codes: Codes, n_classes: int, shared: bool) -> Array:
+    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
         """Gather what each entry of K does to the differences."""
-        return difference_pullback(G, codes, n_classes, shared=shared)
+        return Differences(problem.codes, problem.n_classes).pullback(G, shared=shared)
 
-    def posterior(
-        self, prior: ClassPrior, codes: Codes, sites: Any, weights: Array | None
-    ) -> LatentPosterior:
+    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
         """Condition the prior of the differences on their sites."""
-        return DifferencePosterior.from_sites(prior.held, codes, prior.n_classes, sites)
+        return DifferencePosterior.from_sites(prior.held, problem.codes, prior.n_classes, sites)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
-        """KG06 eq. 51."""
+        """Those of `difference_probabilities` (KG06 eq. 50)."""
         return difference_probabilities(mean, covariance, likelihood)
+
+
+def _refusal(method: str, model: str, name: str, likelihood: Likelihood) -> str:
+    """Why a likelihood does not go with a joint model, and what does."""
+    if isinstance(likelihood, Probit | Logit | NoisyThreshold):
+        out = "multi_class='differences' or 'one_vs_rest'"
+    else:
+        out = (
+            "multi_class='one_vs_rest' (p(y|f) of two labels does not say how probable each of "
+            "more than two classes is)"
+        )
+    return (
+        f"the joint model of {method} is the {model}, whose terms are not those of "
+        f"{likelihood!r}: take likelihood={name!r}, or {out}"
+    )
 
 
 JOINT: Final = ("joint", "differences")
@@ -281,22 +277,11 @@ JOINT: Final = ("joint", "differences")
 def joint_scheme(multi_class: str, method: InferenceMethod) -> JointScheme:
     """Return the joint model that ``multi_class`` and the inference name.
 
-    Raises
-    ------
-    ValueError
-        For a method that has no joint model of its own.
+    Laplace's method and EP have one of their own; any other method, and ``"differences"``, takes
+    the latent differences.
     """
-    if multi_class == "differences":
-        return LatentDifferences()
-    if isinstance(method, Laplace):
+    if multi_class == "joint" and isinstance(method, Laplace):
         return Softmax()
-    if isinstance(method, EP):
+    if multi_class == "joint" and isinstance(method, EP):
         return MultinomialProbit()
-    name = getattr(method, "__name__", type(method).__name__)
-    others = "'differences' or 'one_vs_rest'"
-    if not getattr(method, "differentiable", True):
-        others = "'one_vs_rest'"
-    raise ValueError(
-        f"{name} has no joint model of more than two classes: take multi_class={others} with it, "
-        "or inference='ep' or 'laplace'"
-    )
+    return LatentDifferences()

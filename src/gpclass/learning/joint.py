@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.inference import InferenceMethod
-from gpclass.inference.joint import JointScheme
+from gpclass.inference.joint import JointScheme, MultinomialProbit
 from gpclass.inference.sites import Sites
 from gpclass.kernels import pullback
 from gpclass.learning.problem import Problem
@@ -20,6 +20,11 @@ Array = NDArray[np.float64]
 # Rows from which on a search begins with one in so many of them: a 64th of the cost.
 MANY: Final = 800
 ONE_IN: Final = 4
+# Tolerances of the inference at the end of an optimiser's run, and in its line searches; and what
+# the first leaves of the evidence, of which a smaller gain is noise.
+LEARNING: Final = 1e-5
+SEARCHING: Final = 1e-4
+SLACK: Final = 1e-12
 
 
 @final
@@ -79,9 +84,7 @@ class JointProblem(Problem):
 
     def infer(self, prior: ClassPrior, init: Any) -> Any:
         """Approximation under a prior of this problem, from a start or None."""
-        return self.scheme.infer(
-            prior, self.codes, self.inference, self.likelihood, self.weights, init
-        )
+        return self.scheme.infer(self, prior, init)
 
     def while_learning(self) -> "JointProblem":
         """With what the scheme takes for enough, where there are many rows.
@@ -90,13 +93,13 @@ class JointProblem(Problem):
         """
         if not self._has_many_rows:
             return self
-        return self._by(self.scheme.while_learning(self.inference))
+        return self._by(self.scheme.loosened(self.inference, LEARNING))
 
     def while_searching(self) -> "JointProblem":
         """With the tolerance that the scheme takes for enough there, where there are many rows."""
         if not self._has_many_rows:
             return self
-        return self._by(self.scheme.while_searching(self.inference))
+        return self._by(self.scheme.loosened(self.inference, SEARCHING))
 
     def _by(self, inference: InferenceMethod) -> "JointProblem":
         return self if inference == self.inference else replace(self, inference=inference)
@@ -108,7 +111,7 @@ class JointProblem(Problem):
         chosen = self._chosen
         return replace(
             self,
-            inference=self.scheme.while_searching(self.inference),
+            inference=self.scheme.loosened(self.inference, SEARCHING),
             codes=self.codes[chosen],
             weights=None if self.weights is None else self.weights[chosen],
             rows=chosen if self.rows is None else self.rows[chosen],
@@ -140,8 +143,9 @@ class JointProblem(Problem):
 
     @property
     def slack(self) -> float:
-        """That of the scheme, where there are many rows."""
-        return self.scheme.slack if self._has_many_rows else 0.0
+        """Relative error of the evidence `while_learning`."""
+        ends_early = isinstance(self.scheme, MultinomialProbit) and self._has_many_rows
+        return SLACK if ends_early else 0.0
 
     def pull(self, G: Array, prior: ClassPrior | None) -> Array:
         """Gradient by the theta of the shared kernel, or of each class's in turn."""
@@ -158,7 +162,7 @@ class JointProblem(Problem):
 
     def site_prior(self) -> Any:
         """Prior of the differences, or of the classes' latents where they share a site."""
-        return self.scheme.site_prior(self.prior(), self.codes, self.weights)
+        return self.scheme.site_prior(self, self.prior())
 
     def site_labels(self) -> tuple[Array, Array]:
         """All sites say that their latent is positive, with the weight of their row."""
@@ -169,4 +173,4 @@ class JointProblem(Problem):
     def pull_sites(self, G: Array, site_prior: Any) -> Array:
         """Gradient by theta from the cotangent of the site prior's covariance."""
         shared = len(self.kernels) == 1
-        return self.pull(self.scheme.to_covariance(G, self.codes, self.n_classes, shared), None)
+        return self.pull(self.scheme.to_covariance(self, G, shared=shared), None)

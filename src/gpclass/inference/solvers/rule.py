@@ -224,9 +224,10 @@ class Best:
 
         They are swept again where they are not those of the last sweep.
         """
-        if self.residual < last.residual or last.posterior.covariance is None:
+        if self.residual < last.residual:
             last = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, self.sites))
             made += 1
+        last = last._replace(posterior=last.posterior.with_covariance())
         if self.residual <= self.tol:
             outcome = self.success
         elif self.limited_by_rounding:
