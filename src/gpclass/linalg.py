@@ -191,6 +191,11 @@ def solve_general(A: Array, b: Array) -> Array:
     return np.asarray(x)
 
 
+def least_squares(A: Array, b: Array, *, rcond: float) -> Array:
+    """``x`` of least ``|A x - b|`` for a thin A; singular values below ``rcond`` count as zero."""
+    return np.asarray(np.linalg.lstsq(A, b, rcond=rcond)[0])
+
+
 def solve_batch(A: Array, b: Array) -> Array:
     """``A_i^-1 b_i`` for a stack of small A of shape (m, k, k), and b of shape (m, k) or (m, k, j)."""
     if b.ndim == A.ndim - 1:
