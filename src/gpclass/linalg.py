@@ -214,8 +214,21 @@ def solve_general(A: Array, b: Array) -> Array:
 
 
 def solve_batch(A: Array, b: Array) -> Array:
-    """Solve ``A_i x_i = b_i`` for many small systems: A of shape (m, k, k), b of shape (m, k)."""
+    """Solve ``A_i x_i = b_i`` for many small systems: A (m, k, k), b (m, k) or (m, k, j)."""
+    if b.ndim == 3:
+        return np.asarray(np.linalg.solve(A, b))
     return np.asarray(np.linalg.solve(A, b[:, :, None])[:, :, 0])
+
+
+def cholesky_batch(A: Array) -> Array:
+    """Lower Cholesky factors of many small matrices, shape (m, k, k)."""
+    return np.asarray(np.linalg.cholesky(A))
+
+
+def symmetric_eigen_batch(A: Array) -> tuple[Array, Array]:
+    """`symmetric_eigen` of many small matrices: values (m, k) ascending, vectors (m, k, k)."""
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray(values), np.asarray(vectors)
 
 
 @final
