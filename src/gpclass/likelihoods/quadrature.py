@@ -149,7 +149,7 @@ class _BracketEnd(NamedTuple):
     curvature: Array
 
     def where(self, chosen: NDArray[np.bool_], other: "_BracketEnd") -> "_BracketEnd":
-        """This end where ``chosen``, the other elsewhere."""
+        """Take this end where ``chosen``, the other elsewhere."""
         return _BracketEnd(*(np.where(chosen, a, b) for a, b in zip(self, other, strict=True)))
 
     def put(self, sites: NDArray[np.intp], other: "_BracketEnd", part: NDArray[np.bool_]) -> None:
