@@ -27,18 +27,11 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.stamp-cli  ## the main job on real data: ten-fold comparison on the breast-cancer table
 	$(BIN)/gpclass evaluate breast_cancer --picture demo-output/breast_cancer.png
 
-test: $(VENV)/.stamp-test  ## the suite without its long sweeps over methods and hostile problems
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
-
-test-all: $(VENV)/.stamp-test  ## everything, the long sweeps too: an hour
+test: $(VENV)/.stamp-test  ## every test, doctests included
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-fast: $(VENV)/.stamp-test  ## the inner loop: without the robustness lists and the laws of every pair
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" tests src \
-		--ignore tests/test_robustness.py --ignore tests/test_bad_input.py \
-		--ignore tests/test_benchmarks.py --ignore tests/inference/test_laws.py \
-		--ignore tests/inference/test_gradients.py --ignore tests/inference/test_hostile.py \
-		--ignore tests/montecarlo --ignore tests/test_estimator_checks.py
+fast: $(VENV)/.stamp-test  ## the inner loop: the tests that are not marked slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test  ## ruff (lint and format) and mypy --strict
 	$(BIN)/ruff check .

@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.multiclass import limits_of
+
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 BEGIN: Final = "<!-- tables: written by benchmarks.page -->"
 END: Final = "<!-- end of the tables -->"
@@ -27,7 +29,11 @@ def markdown(result: dict[str, Any], *further: dict[str, Any]) -> str:
         lines += _table(figures["columns"], figures["rows"])
         lines += [f"- {note}" for note in figures["notes"]]
         lines += [""] if figures["notes"] else []
-        if figures["limits"]:
+        judged = figures["limits"]
+        if name == "classes":
+            # by the limits of today, which an older record does not have
+            judged = [limit.to_dict() for limit in limits_of(figures["records"])]
+        if judged:
             limits = [
                 (
                     limit["what"],
@@ -35,7 +41,7 @@ def markdown(result: dict[str, Any], *further: dict[str, Any]) -> str:
                     f"{limit['sense']} {limit['bound']:g}",
                     "kept" if limit["kept"] else "**missed**",
                 )
-                for limit in figures["limits"]
+                for limit in judged
             ]
             lines += _table(("limit", "measured", "promised", ""), limits)
     return "\n".join(lines)

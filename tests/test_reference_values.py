@@ -8,7 +8,6 @@ without gradients. Data sets are made here by their recipes.
 """
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from sklearn.datasets import load_iris
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from gpclass import GaussianProcessClassifier
+from helpers import folder
 
 VALUES = Path(__file__).parent / "values"
 ENTRIES = [
@@ -41,9 +41,7 @@ WIDE = (1e-12, 1e12)
 
 
 def usps_3v5():
-    if "GPCLASS_DATA" not in os.environ:
-        pytest.skip("GPCLASS_DATA is not set: no USPS digits")
-    parts = np.load(Path(os.environ["GPCLASS_DATA"]) / "usps_resampled.npz")
+    parts = np.load(folder("GPCLASS_DATA") / "usps_resampled.npz")
 
     def part(name):
         rows = np.isin(parts[f"y_{name}"], (3, 5))

@@ -31,8 +31,8 @@ from gpclass.likelihoods.classes import (
 )
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
 from gpclass.montecarlo import (
-    ClassSamplePosterior,
-    ClassSamples,
+    SamplePosterior,
+    Samples,
     annealed_importance_sampling,
     elliptical_slice_sampling,
     nested_ep_sites,
@@ -138,11 +138,11 @@ def measure(name: str, label: str, deviation: float) -> dict[str, Any]:
         thin=THIN,
         random_state=3,
     )
-    whole = ClassSamplePosterior.from_samples(prior, draws.samples)
+    whole = SamplePosterior.from_samples(prior, draws.samples)
     by_chain = np.array(
         [
-            ClassSamplePosterior(
-                ClassSamples(np.ascontiguousarray(draws.a[..., c])), whole.prior
+            SamplePosterior(
+                Samples(np.ascontiguousarray(draws.a[..., c])), whole.prior
             ).probabilities(likelihood, K_cross, k_diag, n_draws=1, random_state=c)
             for c in range(SLICE_CHAINS)
         ]

@@ -24,23 +24,11 @@ def global_random_seed():
     return 42
 """
 
-# Monte Carlo is not here: most of these tests learn hyperparameters, which it does not.
 METHODS = {
     "the default": "",
     "laplace, logit": "inference='laplace', likelihood='logit'",
-    "laplace, probit": "inference='laplace', likelihood='probit'",
-    "default, one against the rest": "multi_class='one_vs_rest'",
-    "ep, logit": "inference='ep', likelihood='logit', multi_class='one_vs_rest'",
-    "sequential ep": "inference=EP(schedule='sequential')",
-    "pl": "inference='pl', multi_class='differences'",
-    "pl, logit": "inference='pl', likelihood='logit', multi_class='one_vs_rest'",
-    "vi": "inference='vi', multi_class='one_vs_rest'",
-    "vi by the ep energy": "inference=Variational(evidence='ep'), multi_class='one_vs_rest'",
-    "bound": "inference='bound', likelihood='logit', multi_class='one_vs_rest'",
-    "upper bound": "inference=TangentBound(side='upper'), likelihood='logit', "
-    "multi_class='one_vs_rest'",
-    "ep, threshold": "likelihood=NoisyThreshold(0.1, 'fixed'), multi_class='one_vs_rest'",
     "em": "learning='em'",
+    "differences": "inference='pl', multi_class='differences'",
 }
 # It asserts which bound the logit's evidence is highest at, by Laplace's method. For the probit the
 # length-scale of `WhiteKernel + RBF` ends inside its bounds, at 1.27e4, by every method.
@@ -48,28 +36,15 @@ WHERE_THE_LOGIT_ENDS = {"test_warning_bounds"}
 # Tests that cannot hold.
 LEFT_OUT = {
     "the default": WHERE_THE_LOGIT_ENDS,
-    "default, one against the rest": WHERE_THE_LOGIT_ENDS,
-    # "A" and "B" against "AB", which the kernel takes for their sum, is a tie: the mode is zero, a
-    # probability of 1/2 is no decision for the first class, and the test asks for the other one
-    "laplace, probit": WHERE_THE_LOGIT_ENDS | {"test_predict_consistent_structured"},
-    "sequential ep": WHERE_THE_LOGIT_ENDS,
-    "pl": WHERE_THE_LOGIT_ENDS,
-    "vi": WHERE_THE_LOGIT_ENDS,
-    "vi by the ep energy": WHERE_THE_LOGIT_ENDS,
-    # the bound's own ARD length-scales end on their lower bound
-    "upper bound": WHERE_THE_LOGIT_ENDS,
-    # the evidence of a nearly singular K is right to 1e-8 there: differences of 1e-6 need 1e-12
-    "ep, threshold": WHERE_THE_LOGIT_ENDS | {"test_lml_gradient[100.0-"},
     # EM maximises by itself and refuses an optimizer
     "em": WHERE_THE_LOGIT_ENDS | {"test_custom_optimizer"},
+    "differences": WHERE_THE_LOGIT_ENDS,
 }
 IMPORT = "from gpclass import GaussianProcessClassifier"
 IMPORTS_OF_A_METHOD = """
 from functools import partial
 
 import gpclass
-from gpclass.inference import EP, TangentBound, Variational
-from gpclass.likelihoods import NoisyThreshold
 
 GaussianProcessClassifier = partial(gpclass.GaussianProcessClassifier, {arguments})
 """

@@ -12,6 +12,7 @@ from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
 from gpclass.priors import DensePrior
 from gpclass.testing import check_inference
+from helpers import noisy_problem, rbf
 
 BOTH = pytest.mark.parametrize("side", ["lower", "upper"])
 
@@ -20,16 +21,6 @@ BOTH = pytest.mark.parametrize("side", ["lower", "upper"])
 @pytest.mark.parametrize("seed", range(4))
 def test_laws(side, seed):
     check_inference(TangentBound(side), Logit(), seed=seed)
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
-
-
-def noisy_problem(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
 def brute_force(K, y, weights=None, mean=0.0, points=201):
@@ -110,7 +101,7 @@ def weighted_problem():
 def test_other_points_of_contact_make_the_lower_bound_worse():
     prior, y, weights, mean = weighted_problem()
     q = TangentBound("lower")(prior, y, Logit(), weights=weights)
-    variance = q.posterior.factor.marginal_variances()
+    variance = q.posterior.with_covariance().variance
     c = np.sqrt((q.posterior.mean + mean) ** 2 + variance)
     best, m, v = lower_bound(prior.K, y, c, weights, mean)
     assert q.log_evidence == pytest.approx(best, abs=1e-10)

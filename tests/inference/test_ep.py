@@ -9,21 +9,12 @@ from scipy.integrate import quad
 from gpclass.inference import EP, Laplace, Outcome
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit, by_quadrature
+from helpers import noisy_problem, rbf
 
 BOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
 
 
 SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
-
-
-def noisy_problem(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
 def textbook(K, y, likelihood, sweeps=200, evidence=True):
@@ -67,13 +58,13 @@ def test_the_textbook_loop_ends_at_the_same_fixed_point(likelihood, signal):
     q = EP()(K, y, likelihood)
     mean, variance, value = textbook(K, y, likelihood)
     np.testing.assert_allclose(q.posterior.mean, mean, atol=1e-7)
-    np.testing.assert_allclose(q.posterior.factor.marginal_variances(), variance, atol=1e-7)
+    np.testing.assert_allclose(q.posterior.with_covariance().variance, variance, atol=1e-7)
     assert q.log_evidence == pytest.approx(value, abs=1e-8)
 
 
 def tilted_gaps(q, y, likelihood, count=1.0, power=1.0):
     """Moments of a copy's tilted density less those of the marginal."""
-    variance, tau, nu = q.posterior.factor.marginal_variances(), q.sites.tau, q.sites.nu
+    variance, tau, nu = q.posterior.with_covariance().variance, q.sites.tau, q.sites.nu
     v = variance / (1 - tau / count * variance)
     x = q.posterior.mean - v / count * (nu - tau * q.posterior.mean)
     assert (v > 0).all()
@@ -96,9 +87,7 @@ def test_the_fixed_point_equations_hold(likelihood, schedule, signal):
     q = EP(schedule)(rbf(X, signal) + 0.1 * signal**2 * np.eye(60), y, likelihood)
     assert q.converged
     mean, variance = tilted_gaps(q, y, likelihood)
-    np.testing.assert_allclose(
-        mean / np.sqrt(q.posterior.factor.marginal_variances()), 0, atol=1e-8
-    )
+    np.testing.assert_allclose(mean / np.sqrt(q.posterior.with_covariance().variance), 0, atol=1e-8)
     np.testing.assert_allclose(variance, 0, atol=1e-8)
 
 
@@ -126,7 +115,7 @@ def test_the_textbook_loop_agrees_on_negative_precisions(schedule, epsilon):
     # the textbook's evidence has logarithms of site precisions: moments only
     mean, variance, _ = textbook(K, y, likelihood, evidence=False)
     np.testing.assert_allclose(q.posterior.mean, mean, atol=1e-7)
-    np.testing.assert_allclose(q.posterior.factor.marginal_variances(), variance, atol=1e-7)
+    np.testing.assert_allclose(q.posterior.with_covariance().variance, variance, atol=1e-7)
 
 
 @BOTH

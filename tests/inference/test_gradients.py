@@ -5,6 +5,7 @@ import pytest
 
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import each, pairs
 
 # At the default tolerance the energy, where it is not stationary, carries noise of 1e-8, and its
 # differences noise of 1e-5.
@@ -17,10 +18,12 @@ METHODS = {
     "vi-bound": Variational("bound", tol=TOL),
     "vi-ep": Variational("ep", tol=TOL),
 }
-METHOD = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
-LIKELIHOOD = pytest.mark.parametrize(
-    "likelihood", [Probit(), Logit(), NoisyThreshold(0.1), NoisyThreshold(0.3)], ids=repr
-)
+LIKELIHOODS = {
+    "probit": Probit(),
+    "logit": Logit(),
+    "threshold-0.1": NoisyThreshold(0.1),
+    "threshold-0.3": NoisyThreshold(0.3),
+}
 # Smallest eigenvalues of K, in signal variances: 1e-2, 1e-2, 1e-10 and 1e-4.
 PROBLEMS = {
     "jittered": (10, 1.0, 1.0, 1e-2),
@@ -28,8 +31,6 @@ PROBLEMS = {
     "near-singular": (12, 2.0, 5.0, 0.0),
     "rough": (8, 30.0, 0.5, 0.0),
 }
-PROBLEM = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS.keys())
-WEIGHTED = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 
 
 def difference(function, step=1e-3):
@@ -84,32 +85,23 @@ def check(method, likelihood, problem, weighted, seed=0):
         assert abs(slopes[k] - want) <= 1e-5 * max(abs(want), 0.1), (k, slopes[k], want)
 
 
-@METHOD
-@LIKELIHOOD
-@pytest.mark.parametrize("problem", ["jittered", "near-singular"])
-def test_gradients(method, likelihood, problem):
-    check(method, likelihood, PROBLEMS[problem], weighted=True)
+@pytest.mark.parametrize(
+    ("method", "likelihood", "problem", "weighted"),
+    pairs(METHODS, LIKELIHOODS, PROBLEMS, [False, True]),
+)
+def test_gradients(method, likelihood, problem, weighted):
+    check(METHODS[method], LIKELIHOODS[likelihood], PROBLEMS[problem], weighted)
 
 
-@pytest.mark.slow
-@METHOD
-@LIKELIHOOD
-@PROBLEM
-@WEIGHTED
-@pytest.mark.parametrize("seed", range(3))
-def test_gradients_of_all_problems(method, likelihood, problem, weighted, seed):
-    check(method, likelihood, problem, weighted, seed)
-
-
-@METHOD
-@LIKELIHOOD
+@pytest.mark.parametrize(("method", "likelihood"), each(METHODS, LIKELIHOODS))
 def test_the_gradient_by_k_is_symmetric(method, likelihood):
     covariance, y, weights = made_up(PROBLEMS["jittered"], True)
-    G = method(covariance(np.zeros(3)), y, likelihood, weights=weights).evidence_pullback()
+    q = METHODS[method](covariance(np.zeros(3)), y, LIKELIHOODS[likelihood], weights=weights)
+    G = q.evidence_pullback()
     np.testing.assert_allclose(G, G.T, atol=1e-12)
 
 
-@METHOD
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_fixed_epsilon_has_no_gradient(method):
     covariance, y, weights = made_up(PROBLEMS["jittered"], True)
     likelihood = NoisyThreshold(0.1, epsilon_bounds="fixed")

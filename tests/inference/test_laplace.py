@@ -10,16 +10,13 @@ from gpclass.inference import Laplace, Outcome
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
 from gpclass.testing import check_inference
+from helpers import rbf
 
 
 @pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=lambda x: x.name)
 @pytest.mark.parametrize("seed", range(3))
 def test_laws(likelihood, seed):
     check_inference(Laplace(), likelihood, seed=seed)
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
 
 
 def textbook(K, y):

@@ -9,21 +9,12 @@ from scipy.special import ndtr
 from gpclass.inference import PosteriorLinearisation
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import noisy_problem, rbf
 
 SCHEDULE = pytest.mark.parametrize("schedule", ["parallel", "sequential"])
 LIKELIHOOD = pytest.mark.parametrize(
     "likelihood", [Logit(), Probit(), NoisyThreshold(0.1), NoisyThreshold(0.3)], ids=repr
 )
-
-
-def rbf(X, signal=1.0, length=1.0):
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / length**2)
-
-
-def noisy_problem(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
 def regression(likelihood, y, m, v):
@@ -56,7 +47,7 @@ def test_the_sites_are_the_posteriors_own_regressions(likelihood, schedule, sign
     X, y = noisy_problem(20)
     q = PosteriorLinearisation(schedule)(rbf(X, signal) + 0.1 * np.eye(20), y, likelihood)
     assert q.converged
-    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.factor.marginal_variances())
+    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.with_covariance().variance)
     np.testing.assert_allclose(q.sites.tau, tau, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(q.sites.nu, nu, rtol=1e-8, atol=1e-8)
 
@@ -66,7 +57,7 @@ def test_weights_multiply_the_sites(likelihood):
     X, y = noisy_problem(15)
     weights = np.random.default_rng(1).uniform(0.2, 2.5, 15)
     q = PosteriorLinearisation()(rbf(X, 2.0) + 0.1 * np.eye(15), y, likelihood, weights=weights)
-    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.factor.marginal_variances())
+    nu, tau = regression(likelihood, y, q.posterior.mean, q.posterior.with_covariance().variance)
     np.testing.assert_allclose(q.sites.tau, weights * tau, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(q.sites.nu, weights * nu, rtol=1e-8, atol=1e-8)
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,10 @@ from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
-from gpclass.priors.nested import NestedFactor, NestedPrior
+from gpclass.priors.nested import NestedPrior
+from helpers import pairs, rbf
 
 TIGHT = EP(tol=1e-10)
-
-
-def rbf(X, signal=1.0, length=1.0, Z=None):
-    Z = X if Z is None else Z
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - Z[None]) ** 2).sum(-1) / length**2)
 
 
 def problem(n, n_classes, shared=True, signal=2.0, length=1.0, seed=0, d=2):
@@ -97,10 +92,12 @@ PRECISIONS = {
 }
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-@pytest.mark.parametrize("precisions", PRECISIONS)
-@pytest.mark.parametrize(("n", "n_classes"), [(5, 4), (1, 3), (6, 2), (3, 7)])
-def test_factor_against_dense_algebra(n, n_classes, precisions, shared):
+@pytest.mark.parametrize(
+    ("precisions", "size", "shared"),
+    pairs(PRECISIONS, [(5, 4), (1, 3), (6, 2), (3, 7)], [True, False]),
+)
+def test_factor_against_dense_algebra(precisions, size, shared):
+    n, n_classes = size
     _, codes, Ks = problem(n, n_classes, shared)
     A, _, K_g = dense(Ks, codes)
     prior, reference = NestedPrior(as_prior(Ks, shared), codes), DensePrior(K_g)
@@ -110,31 +107,20 @@ def test_factor_against_dense_algebra(n, n_classes, precisions, shared):
     tau, r, a = PRECISIONS[precisions](rng, N), *rng.standard_normal((2, N))
     close(prior.diagonal, np.diagonal(K_g), 1e-13, "diagonal")
     close(prior.multiply(r), K_g @ r, 1e-13, "multiply")
-    close(prior.dense().K, K_g, 1e-13, "dense")
     close(prior.gather(r).T.ravel(), A.T @ r, 1e-13, "gather")
 
     factor, want = prior.factor(tau), reference.factor(tau)
     close(factor.tau, tau, 0.0)
     np.testing.assert_allclose(factor.log_det, want.log_det, rtol=1e-9, atol=1e-10)
-    close(factor.shrink(r), want.shrink(r), 1e-10, "shrink")
+    close(factor.solve(r), want.solve(r), 1e-10, "solve")
+    covariance, exact = factor.covariance(), want.covariance()
     np.testing.assert_allclose(
-        factor.marginal_variances(), want.marginal_variances(), rtol=1e-9, err_msg="variances"
+        covariance.variances, exact.variances, rtol=1e-9, err_msg="variances"
     )
-    close(factor.multiply(r), want.multiply(r), 1e-9, "Sigma v")
-    lower = np.tril_indices(N)
-    close(factor.covariance()[lower], want.covariance()[lower], 1e-9, "covariance")
-    s = np.sqrt(tau)
-    for last in (False, True):
-        weighted = s[:, None] * (factor.weighted_covariance(last=last) * s)
-        exact = s[:, None] * (want.weighted_covariance(last=False) * s)
-        np.testing.assert_allclose(weighted[lower], exact[lower], atol=1e-9)
-    G = by_classes(A.T @ want.pullback(a) @ A, n, n_classes)
-    close(factor.pullback(a), cotangent(G, shared), 1e-9, "pullback")
+    G = by_classes(A.T @ exact.pullback(a) @ A, n, n_classes)
+    close(covariance.pullback(a), cotangent(G, shared), 1e-9, "pullback")
     reduced = factor.reduced_variance(K_g.copy())
     np.testing.assert_allclose(reduced, want.reduced_variance(K_g.copy()), rtol=1e-9, atol=1e-30)
-    factor.release()
-    np.testing.assert_allclose(factor.marginal_variances(), want.marginal_variances(), rtol=1e-9)
-    close(factor.pullback(a), cotangent(G, shared), 1e-9, "pullback after release")
 
 
 def test_factor_with_counts_is_that_of_repeated_rows():
@@ -158,18 +144,19 @@ def test_factor_with_counts_is_that_of_repeated_rows():
         return x.reshape(len(rows), n_classes - 1)[first].ravel()
 
     np.testing.assert_allclose(got.log_det, want.log_det, rtol=1e-10)
-    close(got.marginal_variances(), of_first(want.marginal_variances()), 1e-10)
+    close(got.covariance().variances, of_first(want.covariance().variances), 1e-10)
     close(prior.diagonal, of_first(np.diagonal(K_g)), 1e-13)
     close(prior.multiply(totals), of_first(K_g @ force[rows].ravel()), 1e-12)
-    each = of_first(want.shrink(force[rows].ravel()))
-    close(got.shrink(totals), np.repeat(counts, n_classes - 1) * each, 1e-10)
-    close(got.multiply(totals), of_first(want.multiply(force[rows].ravel())), 1e-10)
-    G = by_classes(A.T @ want.pullback(force[rows].ravel()) @ A, len(rows), n_classes)
+    each = of_first(want.solve(force[rows].ravel()))
+    close(got.solve(totals), np.repeat(counts, n_classes - 1) * each, 1e-10)
+    G = by_classes(A.T @ want.covariance().pullback(force[rows].ravel()) @ A, len(rows), n_classes)
     folded = np.zeros((n_classes, n, n))
     np.add.at(folded, np.ix_(np.arange(n_classes), rows, rows), G)
-    close(got.pullback(totals), folded, 1e-10)
-    apart = [prior.variance_apart(got.tau, i) for i in range(prior.n)]
-    close(np.diagonal(got.covariance()) + apart, got.marginal_variances(), 1e-10)
+    close(got.covariance().pullback(totals), folded, 1e-10)
+    sequential = got.sequential_covariance()
+    own = [sequential.own_variance(i, got.tau) for i in range(prior.n)]
+    shared = np.diagonal(sequential.rows(slice(0, prior.n)))
+    close(shared + own, got.covariance().variances, 1e-10)
 
 
 def test_class_sites_are_the_sites_without_u():
@@ -185,7 +172,7 @@ def test_class_sites_are_the_sites_without_u():
     close(posterior.mean.T.ravel(), K @ A.T @ a, 1e-10)
     Sigma = K - K @ A.T @ R @ A @ K
     want = Sigma.reshape(n_classes, n, n_classes, n)
-    got = posterior.factor.covariances()
+    _, got = posterior.predict(Ks, np.stack([K_c.diagonal() for K_c in Ks], axis=1))
     for i in range(n):
         close(got[i], want[:, i, :, i], 1e-9)
 
@@ -195,7 +182,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(NotPositiveDefiniteError, match="negative"):
         prior.factor(np.full(6, -0.1))
     with pytest.raises(NotImplementedError, match="explicit"):
-        prior.factor(np.ones(6)).pullback(np.ones(6), np.ones(6))
+        prior.factor(np.ones(6)).covariance().pullback(np.ones(6), np.ones(6))
     for codes in (np.zeros(2, int), np.array([0, 1, 3]), np.array([-1, 0, 1]), np.zeros(3)):
         with pytest.raises(ValueError, match="codes"):
             NestedPrior(ClassPrior(np.eye(3), 3), codes)
@@ -205,9 +192,6 @@ def test_what_cannot_be_is_refused():
     for weights in (np.ones(2), [1, -1, 1], [1, np.nan, 1]):
         with pytest.raises(ValueError, match="weights"):
             nested_ep(ClassPrior(np.eye(3), 3), [0, 1, 2], weights=weights)
-    many = NestedPrior(ClassPrior(np.eye(500), 12), np.zeros(500, int))
-    with pytest.raises(ValueError, match="not formed"):
-        many.dense()
 
 
 NINE = [
@@ -314,7 +298,7 @@ def test_whole_weights_are_repeated_rows():
         a, b = (
             q.binary.posterior.mean
             if name == "mean"
-            else q.binary.posterior.factor.marginal_variances()
+            else q.binary.posterior.with_covariance().variance
             for q in (weighted, repeated)
         )
         close(part(a, there), part(b, first), 1e-7, name)
@@ -341,10 +325,10 @@ def test_a_fractional_weight_is_a_power_of_each_term():
     np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-@pytest.mark.parametrize("signal", [0.3, 3.0, 30.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_two_classes_are_the_binary_probit(shared, signal, weighted):
+@pytest.mark.parametrize(
+    ("signal", "shared", "weighted"), pairs([0.3, 3.0, 30.0], [True, False], [False, True])
+)
+def test_two_classes_are_the_binary_probit(signal, shared, weighted):
     # f_1 - f_0 has the covariance K_0 + K_1 and int N(u) Phi(h + u) du = Phi(h / sqrt 2), so that
     # h / sqrt 2 is a latent of the binary probit with the mean of the two covariances
     _, codes, Ks = problem(25, 2, shared, signal)
@@ -355,9 +339,9 @@ def test_two_classes_are_the_binary_probit(shared, signal, weighted):
     np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-9)
     h = got.posterior.mean[:, 1] - got.posterior.mean[:, 0]
     close(h / np.sqrt(2.0), want.posterior.mean, 1e-7)
-    cov = got.posterior.factor.covariances()
+    _, cov = got.posterior.predict(Ks, np.stack([K.diagonal() for K in Ks], axis=1))
     variance = cov[:, 0, 0] + cov[:, 1, 1] - 2 * cov[:, 0, 1]
-    close(0.5 * variance, want.posterior.factor.marginal_variances(), 1e-7)
+    close(0.5 * variance, want.posterior.with_covariance().variance, 1e-7)
     G = got.evidence_pullback()
     close(G if shared else G[0] + G[1], want.evidence_pullback(), 1e-7)
     if not shared:
@@ -455,7 +439,7 @@ def test_hostile_problems_converge(case):
     assert q.log_evidence < 0.0
     assert np.isfinite(q.evidence_pullback()).all()
     assert np.isfinite(q.posterior.mean).all()
-    assert (q.binary.posterior.factor.marginal_variances() > 0).all()
+    assert (q.binary.posterior.with_covariance().variance > 0).all()
 
 
 def entries():
@@ -493,174 +477,3 @@ def test_values_of_other_programs(entry):
     test = entry["test_first5"]
     close(mean, np.array(test["latent_mean"]), 1e-5)
     close(cov, np.array(test["latent_cov"]), 1e-5)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_the_coarse_model_with_all_features_is_exact(shared):
-    # few rows have no more directions than the features that there is room for
-    _, codes, Ks = problem(6, 5, shared)
-    prior = NestedPrior(as_prior(Ks, shared), codes, np.array([1.0, 3, 1, 1, 2, 1]))
-    rng = np.random.default_rng(9)
-    tau, other = rng.uniform(0.1, 1.0, (2, prior.n))
-    model = prior.factor(tau).coarse()
-    for precisions in (tau, other):
-        want = prior.factor(precisions).marginal_variances()
-        for few_digits in (False, True):
-            got = model.variances(precisions, few_digits=few_digits)
-            np.testing.assert_allclose(got, want, rtol=1e-5)
-
-
-def smooth(n, n_classes, shared):
-    """Rows that are many for what their latents can do, and the same a little elsewhere."""
-    X, codes, Ks = problem(n, n_classes, shared, signal=3.0, length=1.5)
-    scales = np.ones(n_classes) if shared else np.linspace(0.7, 1.6, n_classes)
-    return codes, Ks, [rbf(X, 3.06 * s, 1.48 / s) for s in scales]
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_the_coarse_model_answers_how_variances_move(shared):
-    codes, Ks, _ = smooth(80, 5, shared)
-    prior = NestedPrior(as_prior(Ks, shared), codes)
-    tau = nested_ep(prior.class_prior, codes).sites.tau
-    model = prior.factor(tau).coarse()
-    moved = tau * np.random.default_rng(10).uniform(0.9, 1.1, prior.n)
-    exact = prior.factor(moved).marginal_variances() - prior.factor(tau).marginal_variances()
-    for few_digits in (False, True):
-        found, before = (model.variances(t, few_digits=few_digits) for t in (moved, tau))
-        close(found - before, exact, 0.02)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_the_coarse_model_spares_factorisations(shared, monkeypatch):
-    codes, Ks, nearby = smooth(80, 5, shared)
-    start = nested_ep(as_prior(nearby, shared), codes)
-    q = nested_ep(as_prior(Ks, shared), codes, init=start)
-    with monkeypatch.context() as patched:
-        patched.setattr(NestedFactor, "coarse", lambda self: Misleading(failing=True))
-        plain = nested_ep(as_prior(Ks, shared), codes, init=start)
-    assert q.converged
-    assert plain.converged
-    assert q.n_factorisations <= 4 < 6 <= plain.n_factorisations
-    np.testing.assert_allclose(q.log_evidence, plain.log_evidence, rtol=1e-11)
-
-
-class Misleading:
-    """Answers that have nothing to do with the variances."""
-
-    def __init__(self, failing):
-        self.failing, self.random = failing, np.random.default_rng(11)
-
-    def variances(self, tau, *, few_digits):
-        if self.failing:
-            raise NotPositiveDefiniteError("rounding drowns the model")
-        return self.random.uniform(0.1, 10.0, len(tau))
-
-
-@pytest.mark.parametrize("failing", [False, True])
-def test_a_coarse_model_that_misleads_is_left(failing, monkeypatch):
-    codes, Ks, _ = smooth(30, 4, True)
-    want = nested_ep(as_prior(Ks, True), codes)
-    monkeypatch.setattr(NestedFactor, "coarse", lambda self: Misleading(failing))
-    got = nested_ep(as_prior(Ks, True), codes)
-    assert got.converged
-    np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-11)
-
-
-def test_variances_spare_the_pullback_a_solve():
-    # and what they leave for it is right whoever asks for what in between
-    _, codes, Ks = problem(7, 4)
-    prior = NestedPrior(as_prior(Ks, True), codes, np.array([1.0, 2, 1, 1, 3, 1, 1]))
-    rng = np.random.default_rng(12)
-    tau, a = rng.uniform(0.1, 1.0, prior.n), rng.standard_normal(prior.n)
-    want = prior.factor(tau).pullback(a)
-    after = prior.factor(tau.copy())
-    variances = after.marginal_variances()
-    assert after.coupled.take_spent() is not None
-    again = prior.factor(tau.copy())
-    again.marginal_variances()
-    close(again.pullback(a), want, 1e-12, "after the variances")
-    close(again.pullback(a), want, 1e-12, "twice")
-    between = prior.factor(tau.copy())
-    between.marginal_variances()
-    between.coupled.covariances()
-    close(between.pullback(a), want, 1e-12, "after the covariances")
-    close(between.marginal_variances(), variances, 1e-12)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_factors_in_single_precision_are_nearly_those_in_double(shared):
-    codes, Ks, _ = smooth(60, 4, shared)
-    counts = np.random.default_rng(12).integers(1, 4, 60).astype(float)
-    prior = NestedPrior(as_prior(Ks, shared), codes, counts)
-    tau = np.random.default_rng(13).uniform(0.0, 1.0, prior.n)
-    tau[::7] = 0.0
-    tau[::11] = 1e-30
-    r = np.random.default_rng(14).standard_normal(prior.n)
-    exact = prior.factor(tau)
-    want = exact.marginal_variances(), exact.shrink(r), exact.log_det
-    rough = prior.roughly(tau).factor(tau)
-    np.testing.assert_allclose(rough.marginal_variances(), want[0], rtol=1e-3)
-    close(rough.shrink(r), want[1], 1e-4)
-    np.testing.assert_allclose(rough.log_det, want[2], rtol=1e-4)
-    assert rough.coupled.L.dtype == rough.coupled.L_P.dtype == np.float32
-    # the two share the memory of one factor, and each has its own when it is asked
-    np.testing.assert_allclose(prior.factor(tau).log_det, want[2], rtol=1e-14)
-
-
-@pytest.mark.parametrize(("signal", "what"), [(3e3, "single precision"), (1e7, "I . S K S")])
-def test_single_precision_is_refused_where_it_would_hold_nothing(signal, what):
-    X, codes, _ = problem(40, 3, True)
-    prior = NestedPrior(ClassPrior(rbf(X, signal, 1.0), 3), codes)
-    tau = np.full(prior.n, 0.5)
-    assert prior.roughly(tau) is None
-    with pytest.raises(NotPositiveDefiniteError, match=what):
-        replace(prior, single=True).factor(tau)
-
-
-def counted(monkeypatch):
-    """How many factors were made in single precision, and how many in double."""
-    made = {True: 0, False: 0}
-    factor = ClassPrior.factor
-
-    def counting(self, d, *, single=False):
-        made[single] += 1
-        return factor(self, d, single=single)
-
-    monkeypatch.setattr(ClassPrior, "factor", counting)
-    return made
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_rough_factors_lead_to_the_same_end(shared, monkeypatch):
-    codes, Ks, nearby = smooth(80, 5, shared)
-    start = nested_ep(as_prior(nearby, shared), codes)
-    want = nested_ep(as_prior(Ks, shared), codes)
-    made = counted(monkeypatch)
-    method = EP(tol=1e-5)
-    q = nested_ep(as_prior(Ks, shared), codes, method, init=start)
-    assert q.converged
-    assert made[True] >= 1
-    assert made[True] + made[False] == q.n_factorisations
-    np.testing.assert_allclose(q.log_evidence, want.log_evidence, rtol=1e-10)
-    close(q.evidence_pullback(), want.evidence_pullback(), 1e-5)
-    with monkeypatch.context() as patched:
-        patched.setattr(NestedPrior, "roughly", lambda self, tau: None)
-        rough, exact = made[True], made[False]
-        plain = nested_ep(as_prior(Ks, shared), codes, method, init=start)
-        assert made[True] == rough
-        assert made[False] - exact == plain.n_factorisations
-    np.testing.assert_allclose(q.log_evidence, plain.log_evidence, rtol=1e-10)
-
-
-def test_rough_factors_that_hold_nothing_are_left(monkeypatch):
-    codes, Ks, nearby = smooth(30, 4, True)
-    start = nested_ep(as_prior(nearby, True), codes)
-    want = nested_ep(as_prior(Ks, True), codes)
-
-    def refuse(self):
-        raise NotPositiveDefiniteError("single precision leaves everything")
-
-    monkeypatch.setattr(NestedFactor, "check", refuse)
-    q = nested_ep(as_prior(Ks, True), codes, EP(tol=1e-6), init=start)
-    assert q.converged
-    np.testing.assert_allclose(q.log_evidence, want.log_evidence, rtol=1e-10)

@@ -4,9 +4,7 @@ It returns an evidence above that of the mode and a posterior that has forgotten
 version of scikit-learn mends this, the first assertion of each test fails and says so.
 """
 
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GaussianProcessClassifier
+from helpers import folder
 
 
 def fitted(Classifier, X, y, length, signal, **method):
@@ -61,9 +60,7 @@ def test_nearly_collinear_measurements(seed, length, signal):
 
 
 def test_a_fold_of_crabs_by_sex():
-    if "GPCLASS_DATA" not in os.environ:
-        pytest.skip("GPCLASS_DATA is not set: no crabs")
-    table = pd.read_csv(Path(os.environ["GPCLASS_DATA"]) / "crabs.csv.gz")
+    table = pd.read_csv(folder("GPCLASS_DATA") / "crabs.csv.gz")
     X, y = table[["FL", "RW", "CL", "CW", "BD"]].to_numpy(), (table.sex == "M").to_numpy()
     train, _ = next(StratifiedKFold(10, shuffle=True, random_state=0).split(X, y))
     X = StandardScaler().fit_transform(X[train])

@@ -21,7 +21,7 @@ EPSILON = 0.01
 
 
 def cavities(q, mean):
-    variance = q.posterior.factor.marginal_variances()
+    variance = q.posterior.with_covariance().variance
     v = 1 / (1 / variance - q.sites.tau)
     m = q.posterior.mean + mean
     # with a prior mean the sites are about it

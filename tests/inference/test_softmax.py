@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import os
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -12,14 +10,10 @@ from scipy.special import logsumexp
 
 from gpclass.inference import Laplace, Outcome
 from gpclass.inference.softmax import SoftmaxLaplace
-from gpclass.inference.solvers.softmax_mode import SoftmaxMode, softmax_terms
+from gpclass.inference.solvers.softmax_mode import softmax_terms
 from gpclass.likelihoods import Logit
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
-
-
-def rbf(X, signal=1.0, length=1.0, Z=None):
-    Z = X if Z is None else Z
-    return signal**2 * np.exp(-0.5 * ((X[:, None] - Z[None]) ** 2).sum(-1) / length**2)
+from helpers import each, folder, pairs, rbf
 
 
 def problem(n=25, C=3, seed=0):
@@ -97,10 +91,12 @@ def test_terms_keep_their_digits_in_the_tails():
     assert terms.first[1, 1] == pytest.approx(2 * np.exp(-40.0), rel=1e-14)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize(("signal", "C"), [(0.3, 3), (2.0, 4), (10.0, 3)])
-def test_gradient_by_central_differences(shared, weighted, signal, C):
+@pytest.mark.parametrize(
+    ("size", "shared", "weighted"),
+    pairs([(0.3, 3), (2.0, 4), (10.0, 3)], [True, False], [False, True]),
+)
+def test_gradient_by_central_differences(size, shared, weighted):
+    signal, C = size
     X, codes, rng = problem(20, C)
     weights = rng.uniform(0.3, 3.0, size=len(codes)) if weighted else None
     K = kernels(X, C, shared, signal)
@@ -171,8 +167,9 @@ def test_a_weight_is_repetition(shared):
     np.testing.assert_allclose(one.evidence_pullback(), gather @ G @ gather.T, atol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [0.0, 1e-300, 1e-200, 1e-100, 1e-30])
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    ("weight", "shared"), each([0.0, 1e-300, 1e-200, 1e-100, 1e-30], [True, False])
+)
 def test_a_weight_of_nothing_or_next_to_it_leaves_a_row_out(shared, weight):
     X, codes, _ = problem(15, 3)
     weights = np.ones(15)
@@ -228,14 +225,14 @@ def test_a_start_affects_the_time_and_not_the_result(shared):
 
 
 @pytest.mark.parametrize("signal", [1.0, 5.0, 30.0])
-def test_single_precision_leaves_no_trace(signal, monkeypatch):
+def test_the_preconditioner_affects_the_time_and_not_the_result(signal, monkeypatch):
     X, codes, _ = problem(150, 5)
     prior = ClassPrior(rbf(X, signal), 5)
     fast = SoftmaxLaplace()(prior, codes)
     warm = SoftmaxLaplace()(prior, codes, init=ClassSites(0.9 * fast.sites.b, fast.sites.d))
     if signal < 30.0:
         assert fast.n_factorisations == warm.n_factorisations == 1
-    monkeypatch.setattr(SoftmaxMode, "_shared", lambda *_: None)
+    monkeypatch.setattr(ClassPrior, "preconditioner", lambda *_: None)
     slow = SoftmaxLaplace()(prior, codes)
     assert slow.n_factorisations > 1
     want = slow.evidence_pullback()
@@ -254,9 +251,10 @@ def test_sites_give_the_posterior_back():
 
 
 def hostile():
-    for n, C, variance, length, twins in itertools.product(
+    for case in pairs(
         (2, 12, 40), (3, 30), (1e-10, 1.0, 1e6, 1e10), (1e-6, 0.3, 10.0, 1e6), (0, 1, 2)
     ):
+        n, C, variance, length, twins = case.values
         rng = np.random.default_rng([n, C])
         X = rng.standard_normal((n, 2))
         codes = rng.integers(C, size=n)
@@ -390,13 +388,6 @@ def test_bad_arguments():
     assert not SoftmaxLaplace(max_iter=1)(ClassPrior(rbf(X, 5.0), 3), codes).converged
 
 
-def reference_entries():
-    if "GPCLASS_REFERENCE" not in os.environ:
-        return []
-    path = Path(os.environ["GPCLASS_REFERENCE"]) / "reference.json"
-    return [e for e in json.loads(path.read_text())["entries"] if e["likelihood"] == "softmax"]
-
-
 def reference_kernel(k):
     def covariance(A, B, log_signal=0.0, log_length=0.0):
         lengths = np.asarray(k["lengthscale"]) * np.exp(log_length)
@@ -413,12 +404,12 @@ def reference_kernel(k):
 
 def test_values_of_another_implementation():
     """GPstuff's Laplace, one kernel shared by all classes; GPCLASS_REFERENCE names the folder."""
-    if "GPCLASS_REFERENCE" not in os.environ:
-        pytest.skip("GPCLASS_REFERENCE is not set: no values of other programs")
-    entries = reference_entries()
+    values = folder("GPCLASS_REFERENCE")
+    entries = json.loads((values / "reference.json").read_text())["entries"]
+    entries = [e for e in entries if e["likelihood"] == "softmax"]
     assert entries
     for e in entries:
-        data = np.load(Path(os.environ["GPCLASS_REFERENCE"]) / f"{e['dataset']}.npz")
+        data = np.load(values / f"{e['dataset']}.npz")
         X, codes, Z = data["X"], data["y"].ravel().astype(int), data["Xt"][:5]
         kernel = reference_kernel(e["kernel"])
         C = codes.max() + 1

@@ -72,7 +72,7 @@ def errors(method, K, y, likelihood):
     return (
         q.log_evidence - log_z,
         (np.abs(q.posterior.mean - mean) / np.sqrt(k)).max(),
-        (np.abs(q.posterior.factor.marginal_variances() - variance) / k).max(),
+        (np.abs(q.posterior.with_covariance().variance - variance) / k).max(),
     )
 
 
@@ -153,4 +153,4 @@ def test_ep_is_exact_for_one_row(likelihood, schedule, weight):
     log_z, m, v = truth(K, y, likelihood, mean, [weight], points=200)
     assert q.log_evidence == pytest.approx(log_z, abs=1e-9)
     assert q.posterior.mean + mean == pytest.approx(m, abs=1e-8)
-    assert q.posterior.factor.marginal_variances() == pytest.approx(v, abs=1e-8)
+    assert q.posterior.with_covariance().variance == pytest.approx(v, abs=1e-8)

@@ -14,6 +14,7 @@ from gpclass.likelihoods import Logit
 from gpclass.likelihoods.probabilities import contrasts, cubature, noise
 from gpclass.likelihoods.probabilities import gaussian as probabilities
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
+from helpers import each, pairs
 
 
 def threshold(mean, cov):
@@ -21,7 +22,8 @@ def threshold(mean, cov):
 
 
 BOTH = pytest.mark.parametrize("method", [softmax_probabilities, argmax_probabilities])
-ALL = pytest.mark.parametrize("method", [softmax_probabilities, argmax_probabilities, threshold])
+METHODS = [softmax_probabilities, argmax_probabilities, threshold]
+ALL = pytest.mark.parametrize("method", METHODS)
 
 
 def posterior_like(m, C, seed=0, size=3.0, coupling=0.2):
@@ -73,8 +75,7 @@ def argmax_by_cdf(mean, cov):
 # -- laws --------------------------------------------------------------------------------------
 
 
-@ALL
-@pytest.mark.parametrize("C", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize(("C", "method"), each([1, 2, 3, 5, 10, 2], METHODS))
 def test_positive_and_sums_to_one(method, C):
     mean, cov = posterior_like(20, C)
     mean[0] *= 1e4
@@ -85,9 +86,9 @@ def test_positive_and_sums_to_one(method, C):
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=0, atol=1e-12)
 
 
-@ALL
-@pytest.mark.parametrize("C", [3, 4, 6])
-@pytest.mark.parametrize("make", [posterior_like, any_covariance])
+@pytest.mark.parametrize(
+    ("method", "C", "make"), pairs(METHODS, [3, 4, 6], [posterior_like, any_covariance])
+)
 def test_the_order_of_the_classes(method, C, make):
     mean, cov = make(4, C, seed=C)
     P = method(mean, cov)
@@ -154,8 +155,7 @@ def test_no_rows():
 # -- limits ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("C", [2, 3, 5, 10, 30])
-@pytest.mark.parametrize("size", [0.0, 1e-12])
+@pytest.mark.parametrize(("C", "size"), each([2, 3, 5, 10, 30], [0.0, 1e-12]))
 def test_no_variance_is_the_softmax(C, size):
     mean, cov = any_covariance(3, C, seed=C)
     P = softmax_probabilities(3.0 * mean, size * cov)
@@ -235,9 +235,10 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("noise", [1.0, 0.0])
-@pytest.mark.parametrize("C", [3, 5, pytest.param(10, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize(
+    ("case", "C", "noise"),
+    pairs(HARD, [3, 5, 10], [1.0, 0.0], marks=lambda _, C, __: pytest.mark.slow if C > 5 else ()),
+)
 def test_argmax_against_orthant_probabilities(case, C, noise):
     mean, cov = HARD[case](C)
     P = argmax_probabilities(mean, cov, noise=noise)

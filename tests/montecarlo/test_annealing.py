@@ -61,7 +61,6 @@ def test_errors_are_as_large_as_they_say(small, start, schedule):
             guides="none",
             random_state=seed,
         )
-        assert estimate.jackknife_error == pytest.approx(estimate.standard_error, rel=0.2)
         z.append((estimate.log_evidence - exact) / estimate.standard_error)
     # 40 standard normal numbers: mean 0 +- 0.16, deviation 1 +- 0.11
     assert abs(np.mean(z)) < 0.65
@@ -89,17 +88,17 @@ def test_nothing_to_learn_is_exact(small):
         K, y, Probit(), weights=np.zeros(3), n_chains=5, n_temperatures=5, random_state=0
     )
     assert estimate.log_evidence == 0.0
-    assert estimate.standard_error == estimate.jackknife_error == 0.0
+    assert estimate.standard_error == 0.0
     assert estimate.effective_sample_size == estimate.n_chains == 5
 
 
-def test_one_chain_has_no_error_to_tell(small):
+def test_one_chain_has_no_error_estimate(small):
     K, y = small
     estimate = annealed_importance_sampling(
         K, y, Probit(), n_chains=1, n_temperatures=50, random_state=0
     )
     assert np.isfinite(estimate.log_evidence)
-    assert estimate.standard_error == estimate.jackknife_error == np.inf
+    assert estimate.standard_error == np.inf
     assert estimate.effective_sample_size == 1
 
 
@@ -140,7 +139,7 @@ def test_bits_depend_on_the_random_state_only(small):
         ({"start": 3}, TypeError, "start must be"),
         ({"schedule": "linear"}, ValueError, "schedule must be"),
         ({"guides": "laplace"}, ValueError, "guides must be"),
-        ({"start": Sites(np.zeros(2), np.zeros(2))}, ValueError, "2 sites"),
+        ({"start": Sites(np.zeros(2), np.zeros(2))}, ValueError, "start must have sites of 3 rows"),
     ],
 )
 def test_bad_arguments(small, more, error, match):

@@ -10,14 +10,13 @@ from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Logit, Probit
 from gpclass.likelihoods.classes import MultinomialProbitLikelihood, SoftmaxLikelihood
 from gpclass.montecarlo import (
-    ClassGaussian,
-    ClassSamplePosterior,
-    ClassSamples,
+    SamplePosterior,
+    Samples,
     annealed_importance_sampling,
     elliptical_slice_sampling,
     nested_ep_sites,
 )
-from gpclass.montecarlo.class_gaussian import ClassTerms, stacked, unstacked
+from gpclass.montecarlo.gaussian import LatentGaussian, SiteTerms
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
 
 BOTH = pytest.mark.parametrize(
@@ -44,10 +43,12 @@ def random_sites(n, C, seed=0):
     return ClassSites(b - b.mean(axis=1, keepdims=True), rng.uniform(0.1, 2.0, size=(n, C)))
 
 
-def test_stacking_is_undone():
-    F = np.arange(24.0).reshape(4, 3, 2)
-    assert np.array_equal(unstacked(stacked(F), 3), F)
-    assert np.array_equal(stacked(F)[:4], F[:, 0])
+def stacked(F):
+    return np.moveaxis(F, 1, 0).reshape(-1, *F.shape[2:])
+
+
+def unstacked(f, n_classes):
+    return np.moveaxis(f.reshape(n_classes, -1, *f.shape[1:]), 0, 1)
 
 
 def test_values_of_sites_are_their_quadratic_forms():
@@ -61,22 +62,26 @@ def test_values_of_sites_are_their_quadratic_forms():
         return sum(b @ f - 0.5 * f @ w @ f for b, w, f in zip(s.b, W, F, strict=True))
 
     f = stacked(F)[:, None]
-    one, two = ClassTerms.of(sites), ClassTerms.of(other)
+    one, two = SiteTerms.of(sites), SiteTerms.of(other)
     assert one.log_value(f)[0] == pytest.approx(value(sites))
-    mixed = one.powered(0.3).times(two.powered(-2.0)).times(one)
-    assert len(mixed.terms) == 2
-    assert mixed.log_value(f)[0] == pytest.approx(1.3 * value(sites) - 2.0 * value(other))
-    assert one.times(one.powered(-1.0)).terms == ()
+    assert two.over(one, 0.3).log_value(f)[0] == pytest.approx(0.3 * value(other) - value(sites))
+    assert one.over(one, 1.0).trivial
 
 
-def test_the_prior_beside_sites_is_the_posterior_of_those_sites(several):
+def test_a_dominant_class_keeps_the_digits_of_its_precision():
+    W = SiteTerms.of(ClassSites(np.zeros((1, 3)), np.array([[1.0, 1e-20, 2e-20]]))).W[0]
+    assert np.allclose(np.diag(W), [3e-20, 1e-20, 2e-20], rtol=1e-12, atol=0)
+
+
+def test_the_prior_given_sites_is_the_posterior_of_those_sites(several):
     prior, _ = several
     sites = random_sites(5, 3)
     expected = ClassPosterior.from_sites(prior, sites)
-    found = ClassGaussian.prior(prior).beside(ClassTerms.of(sites))
+    found = LatentGaussian.prior(prior).given(SiteTerms.of(sites))
     assert np.allclose(unstacked(found.mean, 3), expected.mean)
     assert np.allclose(unstacked(found.mean_weights, 3), expected.mean_weights)
-    blocks = (found.root @ found.root.T).reshape(3, 5, 3, 5)
+    (root,) = found.roots
+    blocks = (root @ root.T).reshape(3, 5, 3, 5)
     assert np.allclose(np.einsum("cidi->icd", blocks), expected.factor.covariances())
     b = stacked(sites.b)
     log_mass = 0.5 * b @ found.mean - 0.5 * expected.factor.log_det
@@ -85,8 +90,8 @@ def test_the_prior_beside_sites_is_the_posterior_of_those_sites(several):
 
 def test_draws_of_a_shared_singular_prior():
     x = np.array([0.0, 0.0, 1.0])
-    prior = ClassGaussian.prior(ClassPrior(squared_exponential(x), 3))
-    assert (prior.n, prior.rank) == (9, 6)
+    prior = LatentGaussian.prior(ClassPrior(squared_exponential(x), 3))
+    assert (prior.size, prior.rank) == (9, 6)
     f, a = prior.draw(np.random.default_rng(0), 4000)
     F = unstacked(f, 3)
     assert np.allclose(F[0], F[1])
@@ -117,7 +122,7 @@ def test_two_classes_are_the_binary_evidence():
 
 
 def test_the_nested_prior_is_another_way_to_the_same_evidence(several):
-    # point 6 of the design: the probit's u among the latents, and binary annealing of all terms
+    # the probit's noise u among the latents, and binary annealing of all terms
     prior, codes = several
     near = nested_ep(prior, codes)
     settings = {"n_temperatures": 200, "n_chains": 200, "random_state": 0}
@@ -215,7 +220,7 @@ def test_predictions_of_samples_are_those_of_the_mixture(several):
         thin=2,
         random_state=0,
     )
-    posterior = ClassSamplePosterior.from_samples(prior, draws.samples)
+    posterior = SamplePosterior.from_samples(prior, draws.samples)
     # at the training rows nothing is left of the prior's variance: the draws themselves
     k_diag = np.stack([np.diag(K) for K in prior.covariances], axis=1)
     mean, covariance = posterior.predict(prior.covariances, k_diag)
@@ -243,7 +248,7 @@ def test_predictions_of_samples_are_those_of_the_mixture(several):
         ({"start": Sites(np.zeros(5), np.ones(5))}, TypeError, "start must be ClassSites"),
         ({"start": "ep"}, ValueError, "start must be"),
         ({"start": None}, TypeError, "start must be"),
-        ({"start": random_sites(4, 3)}, ValueError, r"start must have sites of shape \(5, 3\)"),
+        ({"start": random_sites(4, 3)}, ValueError, "start must have sites of 5 rows and 3"),
         ({"n_chains": 0}, ValueError, "n_chains must be"),
     ],
 )
@@ -257,13 +262,11 @@ def test_what_annealing_refuses(several, change, error, match):
 def test_what_samples_and_gaussians_refuse(several):
     prior, _ = several
     with pytest.raises(ValueError, match="weights must have shape"):
-        ClassSamples(np.zeros((3, 4)))
+        Samples(np.zeros((3, 2, 4, 1)))
     with pytest.raises(ValueError, match="finite"):
-        ClassSamples(np.full((3, 2, 1), np.nan))
-    with pytest.raises(ValueError, match="the samples are of shape"):
-        ClassSamplePosterior.from_samples(prior, ClassSamples(np.zeros((4, 3, 2))))
-    with pytest.raises(ValueError, match="sites are of shape"):
-        ClassGaussian.prior(prior).beside(ClassTerms.of(random_sites(5, 2)))
-    posterior = ClassSamplePosterior.from_samples(prior, ClassSamples(np.zeros((5, 3, 2))))
-    with pytest.raises(ValueError, match="K_cross must have 5 rows"):
+        Samples(np.full((3, 2, 1), np.nan))
+    with pytest.raises(ValueError, match="the samples are of 4 rows and 3"):
+        SamplePosterior.from_samples(prior, Samples(np.zeros((4, 3, 2))))
+    posterior = SamplePosterior.from_samples(prior, Samples(np.zeros((5, 3, 2))))
+    with pytest.raises(ValueError, match=r"K_cross must have shape \(5, m\)"):
         posterior.predict(np.zeros((4, 2)), np.ones(2))

@@ -97,5 +97,5 @@ def test_bad_shapes(posterior):
         Samples(np.zeros(3))
     with pytest.raises(ValueError, match="finite"):
         Samples(np.full((3, 1), np.nan))
-    with pytest.raises(ValueError, match="samples are of 2"):
+    with pytest.raises(ValueError, match="samples are of 2 rows"):
         SamplePosterior.from_samples(K, Samples(np.zeros((2, 3))))

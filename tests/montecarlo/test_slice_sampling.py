@@ -150,7 +150,7 @@ def test_a_hard_threshold_truncates():
         ({"n_chains": 1.5}, "n_chains"),
         ({"thin": True}, "thin"),
         ({"weights": [1, -1, 1]}, "weights"),
-        ({"init": Sites(np.zeros(2), np.zeros(2))}, "init has 2 sites"),
+        ({"init": Sites(np.zeros(2), np.zeros(2))}, "init must have sites of 3 rows"),
     ],
 )
 def test_bad_arguments(small, more, match):

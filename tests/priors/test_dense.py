@@ -30,15 +30,19 @@ def test_pullback_is_half_of_aa_minus_R_plus_the_implicit_term():
     u = np.linalg.solve(np.eye(30) + tau[:, None] * K, slope * np.diag(Sigma))
     want = 0.5 * (np.outer(a, a) - R) + 0.5 * (np.outer(u, a) + np.outer(a, u))
     factor = DensePrior(K).factor(tau)
-    np.testing.assert_allclose(factor.pullback(a, slope * np.diag(Sigma)), want, atol=1e-10)
-    np.testing.assert_allclose(factor.pullback(a, None), 0.5 * (np.outer(a, a) - R), atol=1e-10)
+    np.testing.assert_allclose(
+        factor.covariance().pullback(a, slope * np.diag(Sigma)), want, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        factor.covariance().pullback(a, None), 0.5 * (np.outer(a, a) - R), atol=1e-10
+    )
 
 
 def test_tiny_and_zero_precisions_keep_the_digits_of_the_variance():
     K = covariance(50)
     tau = np.full(50, 1e-30)
     tau[:10] = 0.0
-    np.testing.assert_allclose(DensePrior(K).factor(tau).marginal_variances(), np.diag(K))
+    np.testing.assert_allclose(DensePrior(K).factor(tau).covariance().variances, np.diag(K))
     tau[10:] = 0.5
     R = (
         np.diag(np.sqrt(tau))
@@ -46,7 +50,7 @@ def test_tiny_and_zero_precisions_keep_the_digits_of_the_variance():
         @ np.diag(np.sqrt(tau))
     )
     want = np.diag(K - K @ R @ K)
-    np.testing.assert_allclose(DensePrior(K).factor(tau).marginal_variances(), want, rtol=1e-9)
+    np.testing.assert_allclose(DensePrior(K).factor(tau).covariance().variances, want, rtol=1e-9)
 
 
 def test_not_positive_semi_definite_names_the_kernel_and_the_remedy():

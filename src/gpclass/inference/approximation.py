@@ -1,7 +1,7 @@
 """What an inference method returns, whichever method it is."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, final
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
-from gpclass.priors import DensePrior, Prior, SiteFactor
+from gpclass.priors import DensePrior, PosteriorCovariance, Prior, SiteFactor
 
 Array = NDArray[np.float64]
 
@@ -78,24 +78,59 @@ class SitePosterior:
     ----------
     sites : Sites
     factor : SiteFactor
-        Of the prior beside the sites' precisions.
+        Of the prior given the sites' precisions.
     mean_weights : ndarray of shape (n,)
         ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
     mean : ndarray of shape (n,)
         ``m = K a``, about the prior's own mean.
+    covariance : PosteriorCovariance, default=None
+        What marginal variances and gradients need (for a dense prior an n x n inverse). None
+        where predictions alone are asked for; see `with_covariance`.
     """
 
     sites: Sites
     factor: SiteFactor
     mean_weights: Array
     mean: Array
+    covariance: PosteriorCovariance | None = None
 
     @classmethod
     def from_sites(cls, prior: Prior, sites: Sites) -> "SitePosterior":
         """Condition the prior on the sites: ``a = (I + T K)^-1 nu``."""
         factor = prior.factor(sites.tau)
-        a = factor.shrink(sites.nu)
+        a = factor.solve(sites.nu)
         return cls(sites, factor, a, prior.multiply(a))
+
+    def with_covariance(self) -> "SitePosterior":
+        """The same posterior with its `covariance`, which is formed where it is missing."""
+        if self.covariance is not None:
+            return self
+        return replace(self, covariance=self.factor.covariance())
+
+    def without_covariance(self) -> "SitePosterior":
+        """The same posterior without the memory of its `covariance`."""
+        return replace(self, covariance=None)
+
+    @property
+    def variance(self) -> Array:
+        """Marginal variances, shape (n,), of a posterior that has its `covariance`.
+
+        Raises
+        ------
+        ValueError
+            Where it has not: forming it is work of order n^3, see `with_covariance`.
+        """
+        if self.covariance is None:
+            raise ValueError("this posterior has no variances: take posterior.with_covariance()")
+        return self.covariance.variances
+
+    def pullback(self, by_mean: Array | None = None, by_variance: Array | None = None) -> Any:
+        """Cotangent by the prior's covariance of an evidence with these adjoints.
+
+        See `gpclass.priors.PosteriorCovariance.pullback`. Forms the covariance where it is missing.
+        """
+        covariance = self.covariance or self.factor.covariance()
+        return covariance.pullback(self.mean_weights, by_mean, by_variance)
 
     def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
         """Latent mean and variance at m new inputs (RW06 Algorithm 3.2, lines 4 to 6).

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, final
+from typing import Any, Final, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,16 +61,13 @@ class BoundApproximation(Approximation):
         """Nothing: the logit has no hyperparameters of its own."""
         return np.zeros(0)
 
-    def evidence_pullback(self) -> Array:
-        """``d log_evidence / dK``, ndarray of shape (n, n).
+    def evidence_pullback(self) -> Any:
+        """``d log_evidence / dK``; see `SitePosterior.pullback`.
 
         The bound is stationary in the points of contact, so only K moves it: ``(a a^T - R) / 2``,
         where R is zero for tangents that are linear.
         """
-        G: Array = self.tangent.factor.pullback(  # type: ignore[assignment]
-            self.tangent.mean_weights
-        )
-        return G
+        return self.tangent.pullback()
 
 
 @final
@@ -312,7 +309,8 @@ class _Ascent:
     def point(self, posterior: SitePosterior) -> _Point:
         """Evaluate the bound, ``sum_i w_i value_i - KL(q || p)``, at a Gaussian."""
         y, weights, offset = self.problem.y, self.problem.weights, self.problem.offset
-        v = posterior.factor.marginal_variances()
+        posterior = posterior.with_covariance()
+        v = posterior.variance
         contact = _touch(y, posterior.mean + offset, v)
         tau = posterior.sites.tau
         # tr(I - (I + T K)^-1) = sum_i tau_i v_i

@@ -115,7 +115,7 @@ class Cavities(NamedTuple):
         sites = posterior.sites
         return cls.from_marginals(
             posterior.mean,
-            posterior.factor.marginal_variances(),
+            posterior.variance,
             sites.nu / count,
             sites.tau / count,
             slack=np.inf if (sites.tau >= 0.0).all() else ROUNDING,

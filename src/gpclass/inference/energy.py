@@ -55,6 +55,7 @@ class Energy:
         NotPositiveDefiniteError
             Where a cavity is not proper, which takes negative site precisions.
         """
+        posterior = posterior.with_covariance()
         cavities = Cavities.of(posterior, copies.count)
         if not cavities.proper:
             raise NotPositiveDefiniteError(
@@ -80,14 +81,14 @@ class Energy:
 
     def excess(self) -> tuple[Array, Array]:
         """``mu^ - mu`` of a copy of each row: of f, and of ``-f^2 / 2``; shape (n,) each."""
-        m, variance = self.posterior.mean, self.posterior.factor.marginal_variances()
+        m, variance = self.posterior.mean, self.posterior.variance
         d_mean = self.moments.mean - m
         d_var = self.moments.variance - variance
         return d_mean, -0.5 * (d_var + d_mean * (self.moments.mean + m))
 
     def marginal_adjoints(self) -> "Adjoints":
         """Derivatives by marginal means and variances at fixed sites: through eta."""
-        m, variance = self.posterior.mean, self.posterior.factor.marginal_variances()
+        m, variance = self.posterior.mean, self.posterior.variance
         first, second = self.excess()
         count = self.copies.count
         # eta = (m / variance, 1 / variance)

@@ -1,7 +1,7 @@
 """Expectation propagation (RW06 section 3.6)."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,8 +60,8 @@ class EPApproximation(Approximation):
 
     energy: Energy
 
-    def evidence_pullback(self) -> Array:
-        """``d log Z_EP / dK``, ndarray of shape (n, n).
+    def evidence_pullback(self) -> Any:
+        """``d log Z_EP / dK``; see `SitePosterior.pullback`.
 
         The EP energy is stationary in the sites, so only K moves it: ``(a a^T - R) / 2``.
 
@@ -69,8 +69,7 @@ class EPApproximation(Approximation):
         ----------
         RW06 eq. 5.27 (of the same book).
         """
-        G: Array = self.posterior.factor.pullback(self.posterior.mean_weights)  # type: ignore[assignment]
-        return G
+        return self.posterior.pullback()
 
     def likelihood_gradient(self) -> Array:
         """``d log Z_EP / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
@@ -101,6 +100,7 @@ class EPRule:
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Cavities of a posterior and the sites that match under them."""
+        posterior = posterior.with_covariance()
         count = self.copies.count
         cavities = Cavities.of(posterior, count)
         if not cavities.proper:
@@ -108,7 +108,7 @@ class EPRule:
         moments = self.copies.moments(*cavities)
         update = match(moments, cavities.v)
         target = Sites(count * update.nu, count * update.tau)
-        variance = posterior.factor.marginal_variances()
+        variance = posterior.variance
         residual = mismatch(target, posterior.sites, variance, count)
         return Sweep(posterior, cavities.v, target, residual, np.nan, _Detail(cavities, moments))
 

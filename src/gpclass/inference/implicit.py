@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Protocol, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +51,10 @@ class EnergyApproximation(Approximation):
             self.rule, self.posterior, self.energy.marginal_adjoints(), -first, -second
         )
 
-    def evidence_pullback(self) -> Array:
-        """``d log Z_EP / dK``, ndarray of shape (n, n), explicit and implicit terms."""
+    def evidence_pullback(self) -> Any:
+        """``d log Z_EP / dK``, explicit and implicit terms; see `SitePosterior.pullback`."""
         adjoints = self._implicit.marginals
-        G: Array = self.posterior.factor.pullback(  # type: ignore[assignment]
-            self.posterior.mean_weights, adjoints.mean, adjoints.variance
-        )
-        return G
+        return self.posterior.pullback(adjoints.mean, adjoints.variance)
 
     def likelihood_gradient(self) -> Array:
         """``d log Z_EP / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
@@ -82,7 +79,7 @@ class EnergyApproximation(Approximation):
             rule = replace(self.rule, copies=copies)  # type: ignore[type-var]
             sites = rule.target(
                 posterior.mean,
-                posterior.factor.marginal_variances(),
+                posterior.variance,
                 posterior.sites.nu,
                 posterior.sites.tau,
             )

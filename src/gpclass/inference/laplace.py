@@ -1,7 +1,7 @@
 """Laplace's method: the Gaussian at the mode (RW06 section 3.4, B06 section 6.4.6)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,8 +37,8 @@ class LaplaceApproximation(Approximation):
         """Nothing: no log-concave smooth likelihood here has hyperparameters of its own."""
         return np.zeros(0)
 
-    def evidence_pullback(self) -> Array:
-        """``d log q(y|X, theta) / dK``, ndarray of shape (n, n).
+    def evidence_pullback(self) -> Any:
+        """``d log q(y|X, theta) / dK``; see `SitePosterior.pullback`.
 
         With ``a = K^-1 f`` at the mode f and ``R = (K + W^-1)^-1``, the evidence moves with K
         explicitly by ``(a a^T - R) / 2`` and through the mode by ``u a^T``, since
@@ -49,12 +49,8 @@ class LaplaceApproximation(Approximation):
         ----------
         RW06 eq. 5.20 to 5.24 (of the same book), derived afresh for a matrix K.
         """
-        factor = self.posterior.factor
-        adjoint = 0.5 * self.curvature_slope * factor.marginal_variances()
-        G: Array = factor.pullback(  # type: ignore[assignment]
-            self.posterior.mean_weights, adjoint
-        )
-        return G
+        posterior = self.posterior.with_covariance()
+        return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
 
 
 @final
@@ -179,6 +175,6 @@ def _start(search: NewtonSearch, sites: Sites | None) -> tuple[State, SiteFactor
     if sites is None:
         return zero, None
     factor = search.prior.factor(sites.tau)
-    a = factor.shrink(sites.nu)
+    a = factor.solve(sites.nu)
     warm = search.at(a, search.prior.multiply(a))
     return (warm, factor) if warm.objective > zero.objective else (zero, None)

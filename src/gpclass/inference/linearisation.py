@@ -84,7 +84,8 @@ class LinearisationRule:
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Regressions under the marginals of a posterior."""
-        variance = posterior.factor.marginal_variances()
+        posterior = posterior.with_covariance()
+        variance = posterior.variance
         sites = posterior.sites
         target = self.target(posterior.mean, variance, sites.nu, sites.tau)
         residual = mismatch(target, sites, variance, self.copies.count)

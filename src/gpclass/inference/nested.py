@@ -1,8 +1,8 @@
-"""The multinomial probit by nested EP, which is binary EP on a prior of structure."""
+"""The multinomial probit by nested EP: binary EP on the differences of a row's latents."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,8 @@ from gpclass.inference.ep import EPApproximation
 from gpclass.inference.of_binary import OfBinary
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
-from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
+from gpclass.priors.classes import ClassPosterior, ClassSites
+from gpclass.priors.joint import JointPrior, as_codes, as_weights
 from gpclass.priors.nested import NestedFactor, NestedPrior
 
 Array = NDArray[np.float64]
@@ -46,15 +47,15 @@ class NestedApproximation(OfBinary):
         assert isinstance(found.factor, NestedFactor)
         a = self.prior.gather(found.mean_weights)
         mean = self.prior.class_prior.multiply(a)
-        return ClassPosterior(self.class_sites, found.factor.coupled, a, mean)
+        return ClassPosterior(self.class_sites, found.factor.of_classes(), a, mean)
 
-    def evidence_pullback(self) -> Array:
+    def evidence_pullback(self) -> Any:
         """``d log_evidence / dK``: (n, n) where the classes share K, else (C, n, n)."""
         return self.binary.evidence_pullback()
 
 
 def nested_ep(
-    class_prior: ClassPrior,
+    prior: JointPrior,
     codes: ArrayLike,
     method: EP | None = None,
     weights: ArrayLike | None = None,
@@ -64,7 +65,7 @@ def nested_ep(
 
     Parameters
     ----------
-    class_prior : ClassPrior
+    prior : JointPrior
     codes : array-like of shape (n,)
         Classes of the rows, integers from 0.
     method : EP, default=None
@@ -98,23 +99,18 @@ def nested_ep(
     meets nearly:
 
     >>> import numpy as np
+    >>> from gpclass.priors.classes import ClassPrior
     >>> q = nested_ep(ClassPrior(1e-12 * np.eye(2), 3), [0, 2])
     >>> q.converged, bool(abs(q.log_evidence - 2 * np.log(1 / 3)) < 0.01)
     (True, True)
     """
-    labels = np.asarray(codes)
-    n, terms = class_prior.n, class_prior.n_classes - 1
     counts = powers = None
     if weights is not None:
-        given = np.asarray(weights, dtype=np.float64)
-        if given.shape != (n,) or not np.isfinite(given).all() or (given < 0).any():
-            raise ValueError(
-                f"weights must be {n} finite non-negative numbers, got shape {given.shape}"
-            )
+        given = as_weights(weights, prior.n)
         counts = copies_of(given)
-        powers = np.repeat(given, terms)
-    prior = NestedPrior(class_prior, labels, counts)
+        powers = np.repeat(given, prior.n_classes - 1)
+    nested = NestedPrior(prior, as_codes(codes, prior.n, prior.n_classes), counts)
     method = EP() if method is None else method
     start = init.sites if isinstance(init, NestedApproximation) else init
-    found = method(prior, np.ones(prior.n), Probit(), weights=powers, init=start)
-    return NestedApproximation(prior, found)
+    found = method(nested, np.ones(nested.n), Probit(), weights=powers, init=start)
+    return NestedApproximation(nested, found)

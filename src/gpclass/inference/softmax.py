@@ -1,14 +1,15 @@
 """Laplace's method for the softmax over all classes (RW06 section 3.5)."""
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Outcome
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
-from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
+from gpclass.priors.classes import ClassPosterior, ClassSites
+from gpclass.priors.joint import JointPrior, as_codes, as_weights
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -54,8 +55,8 @@ class SoftmaxApproximation:
         """Nothing: the softmax has no hyperparameters of its own."""
         return np.zeros(0)
 
-    def evidence_pullback(self) -> Array:
-        """``d log q(y|X, theta) / dK``: (n, n) where the classes share K, else (C, n, n).
+    def evidence_pullback(self) -> Any:
+        """``d log q(y|X, theta) / dK``, as `JointFactor.pullback` of the prior returns it.
 
         The evidence moves with K explicitly by ``(a a^T - F) / 2``, ``F = W (I + K W)^-1``, and
         through the mode by ``(I + W K)^-1 s a^T`` with
@@ -69,7 +70,12 @@ class SoftmaxApproximation:
         ----------
         RW06 section 5.5.1 has this for two classes; derived here for many and for a matrix K.
         """
-        factor, d = self.posterior.factor, self.posterior.sites.d
+        posterior = self.posterior
+        return posterior.factor.pullback(posterior.mean_weights, self._mean_adjoint)
+
+    def _mean_adjoint(self, F_diagonal: Array) -> Array:
+        """``d(-log|I + K W| / 2) / df`` at the mode, from the diagonals of F_cc; shape (n, C)."""
+        d = self.posterior.sites.d
         rows, weights = np.arange(len(d)), row_sums(d)
         pi = d / weights[:, None]
         others = 1.0 - pi
@@ -77,12 +83,10 @@ class SoftmaxApproximation:
         pi[rows, likeliest] = 0.0
         others[rows, likeliest] = pi.sum(axis=1)
         # a row of next to no weight has no site in the factor
-        usable = (d > TINY_PROBABILITY * weights[:, None]) & (factor.d > 0.0)
-        h = np.where(usable, d * others - factor.coupling_diagonal(), 0.0)
+        usable = (d > TINY_PROBABILITY * weights[:, None]) & (self.posterior.factor.d > 0.0)
+        h = np.where(usable, d * others - F_diagonal, 0.0)
         per_d = 1.0 / np.where(usable, d, 1.0)  # its square may overflow
-        h = h * per_d * per_d
-        s = -0.5 * precision_product(d, h, weights)
-        return factor.pullback(self.posterior.mean_weights, s)
+        return -0.5 * precision_product(d, h * per_d * per_d)
 
 
 @final
@@ -91,8 +95,7 @@ class SoftmaxLaplace:
     """Laplace's approximation of the softmax by a safeguarded Newton iteration.
 
     The evidence is ``sum_i w_i log softmax(f_i)_{y_i} - a^T f / 2 - log|I + K W| / 2`` at the mode
-    (RW06 eq. 3.44 with its signs and its determinant mended). How the mode is found is told in
-    `SoftmaxMode`.
+    (RW06 eq. 3.44 with its signs and its determinant mended). `SoftmaxMode` finds it.
 
     Parameters
     ----------
@@ -109,6 +112,7 @@ class SoftmaxLaplace:
     Examples
     --------
     >>> import numpy as np
+    >>> from gpclass.priors.classes import ClassPrior
     >>> q = SoftmaxLaplace()(ClassPrior(np.eye(3), 3), [0, 1, 2])
     >>> q.posterior.mean.round(4)
     array([[ 0.4897, -0.2448, -0.2448],
@@ -130,7 +134,7 @@ class SoftmaxLaplace:
 
     def __call__(
         self,
-        class_prior: ClassPrior,
+        prior: JointPrior,
         codes: ArrayLike,
         *,
         weights: ArrayLike | None = None,
@@ -140,7 +144,7 @@ class SoftmaxLaplace:
 
         Parameters
         ----------
-        class_prior : ClassPrior
+        prior : JointPrior
         codes : array-like of shape (n,)
             Each row's class, 0 to C - 1. A class may have no row.
         weights : array-like of shape (n,), default=None
@@ -155,47 +159,22 @@ class SoftmaxLaplace:
         NotPositiveDefiniteError
             Where K is not positive semi-definite.
         """
-        labels, powers = _as_problem(class_prior, codes, weights)
+        labels = as_codes(codes, prior.n, prior.n_classes)
+        powers = as_weights(weights, prior.n)
         sites = init.sites if isinstance(init, SoftmaxApproximation) else init
-        if sites is not None and sites.d.shape != class_prior.diagonal.shape:
+        if sites is not None and sites.d.shape != prior.diagonal.shape:
             raise ValueError(
                 f"init has sites of shape {sites.d.shape} where the prior has latent values of "
-                f"shape {class_prior.diagonal.shape}"
+                f"shape {prior.diagonal.shape}"
             )
-        search = SoftmaxMode(class_prior, labels, powers, self.tol, self.max_iter)
-        state, factor, outcome, n_iter, n_factorisations = search.run(search.start(sites))
-        d = state.terms.d
-        if factor is None or not np.array_equal(factor.d, d):
-            factor = None  # its memory is wanted
-            factor = class_prior.factor(d)
-            n_factorisations += 1
-        b = precision_product(d, state.F) + state.terms.first
+        end = SoftmaxMode(prior, labels, powers, self.tol, self.max_iter).run(sites)
+        point = end.point
+        b = precision_product(point.terms.d, point.F) + point.terms.first
+        sites = ClassSites(b, point.terms.d)
         return SoftmaxApproximation(
-            posterior=ClassPosterior(ClassSites(b, d), factor, state.A, state.F),
-            log_evidence=state.objective - 0.5 * factor.log_det,
-            outcome=outcome,
-            n_iter=n_iter,
-            n_factorisations=n_factorisations,
+            posterior=ClassPosterior(sites, end.factor, point.A, point.F),
+            log_evidence=point.objective - 0.5 * end.factor.log_det,
+            outcome=end.outcome,
+            n_iter=end.n_iter,
+            n_factorisations=end.n_factorisations,
         )
-
-
-def _as_problem(
-    class_prior: ClassPrior, codes: ArrayLike, weights: ArrayLike | None
-) -> tuple[Codes, Array]:
-    """Labels and weights, checked and converted."""
-    given = np.asarray(codes)
-    n, C = class_prior.n, class_prior.n_classes
-    if given.shape != (n,):
-        raise ValueError(f"codes must have one class for each of {n} rows, got {given.shape}")
-    labels = given.astype(np.intp)
-    if not (labels == given).all() or (labels < 0).any() or (labels >= C).any():
-        raise ValueError(f"codes must be whole numbers from 0 to {C - 1}")
-    if weights is None:
-        return labels, np.ones(n)
-    powers = np.asarray(weights, dtype=np.float64)
-    if powers.shape != (n,) or not np.isfinite(powers).all() or (powers < 0).any():
-        raise ValueError(
-            f"weights must be {n} finite non-negative numbers, got shape {powers.shape} with "
-            f"minimum {powers.min() if powers.size else 'none'}"
-        )
-    return labels, powers

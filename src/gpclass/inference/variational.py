@@ -1,7 +1,7 @@
 """Variational inference: the Gaussian of the largest evidence bound."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,14 +41,13 @@ class VariationalApproximation(Approximation):
 
     copies: Copies
 
-    def evidence_pullback(self) -> Array:
-        """``d bound / dK``, ndarray of shape (n, n).
+    def evidence_pullback(self) -> Any:
+        """``d bound / dK``; see `SitePosterior.pullback`.
 
         The bound is stationary in the posterior, so only the prior moves it:
         ``(a a^T - R) / 2``.
         """
-        G: Array = self.posterior.factor.pullback(self.posterior.mean_weights)  # type: ignore[assignment]
-        return G
+        return self.posterior.pullback()
 
     def likelihood_gradient(self) -> Array:
         """``d bound / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
@@ -56,7 +55,7 @@ class VariationalApproximation(Approximation):
         gradient = copies.likelihood.expected_log_prob_gradient(
             copies.y,
             self.posterior.mean + copies.offset,
-            self.posterior.factor.marginal_variances(),
+            self.posterior.variance,
         )
         return np.asarray(gradient @ copies.weights)
 
@@ -80,7 +79,8 @@ class VariationalRule:
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Expected derivatives under the marginals of a posterior, and the bound."""
-        variance = posterior.factor.marginal_variances()
+        posterior = posterior.with_covariance()
+        variance = posterior.variance
         sites, m = posterior.sites, posterior.mean
         expected, weights = self._expected(m, variance)
         target = _sites(expected, weights, m)

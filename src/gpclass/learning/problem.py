@@ -211,7 +211,6 @@ class Problem(ABC):
                 prior.check()
             approximation = there.infer(prior, init)
             if gradient:
-                # first, while the factor's inverse is there: the pullback takes its memory
                 by_likelihood = approximation.likelihood_gradient()
                 G = approximation.evidence_pullback()
                 slope = np.concatenate([there.pull(G, prior), by_likelihood])

@@ -159,7 +159,7 @@ class ExpectedTerms(LabelTerms):
 
     def __call__(self, copies: Copies, posterior: SitePosterior, scale: float) -> LabelPart:
         """Evaluate at a posterior."""
-        m, v = posterior.mean, posterior.factor.marginal_variances()
+        m, v = posterior.mean, posterior.variance
         nu, tau = posterior.sites.nu, posterior.sites.tau
         unit, weights = np.sqrt(scale), copies.weights
         at = unit * m + copies.offset
@@ -184,7 +184,7 @@ class ModeTerms(LabelTerms):
 
     def __call__(self, copies: Copies, posterior: SitePosterior, scale: float) -> LabelPart:
         """Evaluate at a posterior."""
-        m, v = posterior.mean, posterior.factor.marginal_variances()
+        m, v = posterior.mean, posterior.variance
         nu, tau = posterior.sites.nu, posterior.sites.tau
         unit, weights = np.sqrt(scale), copies.weights
         at = unit * m + copies.offset
@@ -344,11 +344,12 @@ class Surrogate:
                 raise NotPositiveDefiniteError(f"the kernel {there.kernel} has no variance")
             in_units = prior if scale == 1.0 else DensePrior(prior.K / scale, prior.description)
             posterior = SitePosterior.from_sites(in_units, self.sites)
+        posterior = posterior.with_covariance()
         labels, weights = there.site_labels()
         n = len(labels)
         copies = Copies(there.likelihood, labels, weights, np.zeros(n))
         part = self.terms(copies, posterior, scale)
-        G = posterior.factor.pullback(posterior.mean_weights, part.by_mean, part.by_variance)
+        G = posterior.pullback(part.by_mean, part.by_variance)
         G /= scale
         if self.units:
             # kappa = trace(K) / (n variance) moves the terms, and K / kappa against K

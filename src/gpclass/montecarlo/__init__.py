@@ -5,28 +5,14 @@ the evidence without bias; both need nothing of a likelihood but its ``log_prob`
 """
 
 from gpclass.montecarlo.annealing import EvidenceEstimate, annealed_importance_sampling
-from gpclass.montecarlo.class_gaussian import ClassGaussian
-from gpclass.montecarlo.class_problem import nested_ep_sites
-from gpclass.montecarlo.class_samples import ClassSamplePosterior, ClassSamples
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
-from gpclass.montecarlo.gaussian import LatentGaussian
-from gpclass.montecarlo.hyperparameters import HyperparameterSamples, sample_hyperparameters
 from gpclass.montecarlo.method import MonteCarlo, MonteCarloApproximation
 from gpclass.montecarlo.samples import SamplePosterior, Samples
-from gpclass.montecarlo.slice_sampling import (
-    ClassSliceSamples,
-    SliceSamples,
-    elliptical_slice_sampling,
-)
+from gpclass.montecarlo.slice_sampling import SliceSamples, elliptical_slice_sampling
+from gpclass.montecarlo.starts import nested_ep_sites
 
 __all__ = [
-    "ClassGaussian",
-    "ClassSamplePosterior",
-    "ClassSamples",
-    "ClassSliceSamples",
     "EvidenceEstimate",
-    "HyperparameterSamples",
-    "LatentGaussian",
     "MonteCarlo",
     "MonteCarloApproximation",
     "SamplePosterior",
@@ -36,6 +22,5 @@ __all__ = [
     "effective_sample_size",
     "elliptical_slice_sampling",
     "nested_ep_sites",
-    "sample_hyperparameters",
     "split_rhat",
 ]

@@ -1,59 +1,40 @@
-"""The evidence by annealed importance sampling: no approximation but chance, and its size known."""
+"""The evidence by annealed importance sampling: its only error is chance, whose size is known."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, final
+from typing import Final, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.inference.approximation import Approximation
-from gpclass.inference.ep import EP
-from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
-from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
-from gpclass.montecarlo.class_problem import (
-    ClassCovariance,
-    ClassStart,
-    as_class_prior,
-    class_terms_of,
-    make_class_problem,
-    tempered_class_sites,
-)
-from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 from gpclass.montecarlo.problem import (
-    Problem,
+    Covariance,
+    LatentProblem,
     Progress,
     RandomState,
     Reporter,
+    Start,
     check_counts,
     generator,
     make_problem,
-    sites_of,
+    terms_of,
 )
-from gpclass.montecarlo.slice_step import Chains, Tilt, log_sites, slice_step
-from gpclass.priors import Prior
+from gpclass.montecarlo.slice_step import Chains, Tilt, slice_step
+from gpclass.montecarlo.starts import tempered_proposals
 
 Array = NDArray[np.float64]
 
+# The pilot has a twentieth of the temperatures, but at least 50: with a third of the default
+# chains it takes a hundredth or two of the time.
 PILOT_CHAINS: Final = 32
-# The pilot has this fraction of the temperatures, but never fewer than FEWEST: with a third of
-# the chains it takes a hundredth or two of the time.
-PILOT_FRACTION: Final = 0.05
-FEWEST: Final = 50
+PILOT_SHARE: Final = 0.05
+MIN_PILOT: Final = 50
 # Share of the temperatures that stay where the pilot had them, should it have misled.
-DEFENSIVE: Final = 0.1
-# Kuss and Rasmussen take the fourth power of equal steps from the prior; from an approximation the
-# ratio varies less along the way.
-EXPONENT_PRIOR: Final = 4
-EXPONENT_SITES: Final = 2
-# From the prior, Gaussians for the moves at these inverse temperatures, (k / 16)^3: their number
-# was not felt between 20 and 40.
-N_GUIDES: Final = 16
-# Guides shape moves and need no digits.
-GUIDE_TOL: Final = 1e-3
+DEFENSIVE_SHARE: Final = 0.1
 # Likelihoods write log 0 as -1e300.
 LOG_ZERO: Final = -1e200
 
@@ -74,11 +55,9 @@ class EvidenceEstimate:
     standard_error : float
         Of ``log_evidence``, by the delta method: the standard error of the average weight over
         the average. Infinite for one chain.
-    jackknife_error : float
-        The same by leaving out one chain at a time; where it is much larger, a few weights
-        dominate and neither can be trusted. Infinite for one chain.
     effective_sample_size : float
-        ``(sum w)^2 / sum w^2``, of the chains.
+        ``(sum w)^2 / sum w^2``, of the chains; where it is below ten or so, a few weights dominate
+        and ``standard_error`` is itself a guess.
     log_weights : ndarray of shape (n_chains,)
         Logarithms of the importance weights; the log of their average is ``log_evidence``.
     temperatures : ndarray of shape (n_temperatures + 1,)
@@ -91,7 +70,6 @@ class EvidenceEstimate:
 
     log_evidence: float
     standard_error: float
-    jackknife_error: float
     effective_sample_size: float
     log_weights: Array
     temperatures: Array
@@ -105,14 +83,14 @@ class EvidenceEstimate:
 
 
 def annealed_importance_sampling(
-    K: Prior | ClassCovariance,
+    K: Covariance,
     y: ArrayLike,
     likelihood: Likelihood | ClassLikelihood,
     *,
     weights: ArrayLike | None = None,
     n_chains: int = 100,
     n_temperatures: int = 1000,
-    start: Literal["prior"] | Approximation | Sites | ClassStart = "prior",
+    start: Literal["prior"] | Start = "prior",
     schedule: Literal["adaptive", "power"] = "adaptive",
     guides: Literal["auto", "ep", "none"] = "auto",
     random_state: RandomState = None,
@@ -122,21 +100,13 @@ def annealed_importance_sampling(
 
     Along ``q(f) (p(f) prod_i p(y_i|f_i)^w_i / q(f))^beta``, beta rising from 0 to 1, every chain
     moves by elliptical slice sampling and gathers ``log w = sum_t (beta_{t+1} - beta_t) log
-    (p(f_t) prod_i p(y_i|f_ti)^w_i / q(f_t))``; q is the prior, or the prior beside Gaussian sites.
+    (p(f_t) prod_i p(y_i|f_ti)^w_i / q(f_t))``; q is the prior, or the prior given Gaussian sites.
 
     Parameters
     ----------
-    K : DensePrior, or array-like of shape (n, n)
-        Prior covariance, positive semi-definite; a singular one needs no jitter. Of many classes:
-        a `ClassPrior`, a matrix that they share, or a sequence of one a class.
-    y : array-like of shape (n,)
-        Labels, -1 or +1. Of many classes: their codes, integers from 0. There are as many classes
-        as a ClassPrior or a sequence says; with one matrix, one more than the largest code.
-    likelihood : Likelihood or ClassLikelihood
-        Only its ``log_prob`` is used, but for ``guides``. `SoftmaxLikelihood` or
-        `MultinomialProbitLikelihood` is what makes a problem one of many classes.
-    weights : array-like of shape (n,), default=None
-        Powers of the likelihood terms.
+    K, y, likelihood, weights, random_state, progress
+        As for `elliptical_slice_sampling`. Of the likelihood only ``log_prob`` is used, but for
+        ``guides``.
     n_chains : int, default=100
         Chains: the error falls with the square root of their number.
     n_temperatures : int, default=1000
@@ -151,16 +121,11 @@ def annealed_importance_sampling(
         that each step adds about as much variance; this does not bias the estimate. "power":
         ``(t / n_temperatures)^4`` from the prior, and squares from an approximation.
     guides : {"auto", "ep", "none"}, default="auto"
-        From the prior: which Gaussians the ellipses of the moves belong to. "ep": EP for the
-        tempered likelihood at 16 temperatures, nested EP for many classes. "none": the prior,
-        whose ellipses are much too wide for a strong signal. "auto": "ep" where the likelihood is
-        log-concave, as those of many classes are, "none" where it is not. This shapes the moves
-        and leaves their target: the expectation of the weights stays what it is, however bad the
-        guides.
-    random_state : int, Generator, RandomState or None, default=None
-        Where the random numbers come from; an int gives the same bits every time.
-    progress : bool or callable, default=None
-        True shows a line on stderr; a callable is called with the steps done and their number.
+        From the prior: which Gaussians the ellipses of the moves (their proposals) belong to.
+        "ep": EP for the tempered likelihood at 16 temperatures, nested EP for many classes.
+        "none": the prior, whose ellipses are much too wide for a strong signal. "auto": "ep" where
+        the likelihood is log-concave, as those of many classes are, else "none". Proposals shape
+        the moves and not their target: the expectation of the weights does not depend on them.
 
     Returns
     -------
@@ -212,28 +177,15 @@ def annealed_importance_sampling(
         raise ValueError(f"start must be 'prior', an Approximation or Sites, got {start!r}")
     if start is None:
         raise TypeError("start must be 'prior', an Approximation or Sites, got None")
-    covariance: Any = K
-    given: Any = None if isinstance(start, str) else start
-    sites: Sites | ClassTerms | None
-    found: Sequence[tuple[float, Sites | ClassTerms]] = []
-    if isinstance(likelihood, ClassLikelihood):
-        class_prior = as_class_prior(covariance, y)
-        problem = make_class_problem(class_prior, y, likelihood, weights)
-        sites = class_terms_of(given, class_prior, "start")
-        if guides != "none" and sites is None:
-            found = tempered_class_sites(
-                class_prior, problem, likelihood, guide_powers(), GUIDE_TOL
-            )
-    else:
-        problem = make_problem(covariance, y, likelihood, weights)
-        sites = sites_of(given, problem.prior.n, "start")
-        guided = guides == "ep" or (guides == "auto" and likelihood.log_concave)
-        if guided and sites is None:
-            found = tempered_sites(covariance, problem, likelihood)
+    problem = make_problem(K, y, likelihood, weights)
+    terms = None if isinstance(start, str) else terms_of(start, problem, "start")
+    if guides == "auto":
+        classes = isinstance(likelihood, ClassLikelihood)
+        guides = "ep" if classes or likelihood.log_concave else "none"
     return anneal(
         problem,
-        sites,
-        found,
+        terms,
+        tempered_proposals(problem, likelihood) if terms is None and guides == "ep" else [],
         n_chains=n_chains,
         n_temperatures=n_temperatures,
         adaptive=schedule == "adaptive",
@@ -242,61 +194,47 @@ def annealed_importance_sampling(
     )
 
 
-def guide_powers() -> Array:
-    """Inverse temperatures of the guides, ``(k / N_GUIDES)^3``."""
-    return np.asarray((np.arange(1, N_GUIDES + 1) / N_GUIDES) ** 3)
-
-
-def tempered_sites(
-    K: Prior | ArrayLike, problem: Problem, likelihood: Likelihood
-) -> list[tuple[float, Sites]]:
-    """EP's sites for the likelihood at inverse temperatures ``(k / N_GUIDES)^3``."""
-    method, sites, found = EP(tol=GUIDE_TOL), None, []
-    for power in guide_powers():
-        sites = method(K, problem.y, likelihood, weights=power * problem.weights, init=sites).sites
-        found.append((float(power), sites))
-    return found
-
-
 def anneal(
-    problem: Problem,
-    sites: Sites | ClassTerms | None,
-    guides: Sequence[tuple[float, Sites | ClassTerms]],
+    problem: LatentProblem,
+    terms: SiteTerms | None,
+    proposals: Sequence[Proposal],
     *,
     n_chains: int,
     n_temperatures: int,
     adaptive: bool,
     rng: np.random.Generator,
-    progress: Progress,
+    progress: Progress = None,
 ) -> EvidenceEstimate:
     """`annealed_importance_sampling` of a checked problem.
 
     Parameters
     ----------
-    sites : Sites, ClassTerms or None
+    terms : SiteTerms or None
         Of the Gaussian to anneal from; None: the prior.
-    guides : sequence of (float, Sites or ClassTerms)
-        Sites of the Gaussian for the moves near an inverse temperature; empty: the start.
+    proposals : sequence of Proposal
+        Gaussians for the moves near an inverse temperature; empty: the one to anneal from.
     """
     check_counts(n_chains=n_chains, n_temperatures=n_temperatures)
     began = time.perf_counter()
-    path = _Path.of(problem, sites, guides)
-    n_pilot = min(n_temperatures, max(FEWEST, round(PILOT_FRACTION * n_temperatures)))
+    base = problem.proposal(terms)
+    path = _Path(problem, base, proposals or [base])
+    n_pilot = min(n_temperatures, max(MIN_PILOT, round(PILOT_SHARE * n_temperatures)))
     reporter = Reporter(progress, n_temperatures + adaptive * n_pilot, "annealing")
-    exponent = EXPONENT_PRIOR if sites is None else EXPONENT_SITES
+    # Kuss and Rasmussen take the fourth power of equal steps from the prior; from an approximation
+    # the ratio varies less along the path
+    exponent = 4 if terms is None else 2
     temperatures = _power(n_temperatures, exponent)
     if adaptive:
         pilot = _power(n_pilot, exponent)
         run = _run(path, pilot, PILOT_CHAINS, rng, reporter.step)
         temperatures = _equal_steps(pilot, run, n_temperatures)
     run = _run(path, temperatures, n_chains, rng, reporter.step)
-    log_weights = run.log_weights + path.base.log_mass
+    log_weights = run.log_weights + base.gaussian.log_mass
     top = float(log_weights.max())
     w = np.exp(log_weights - top)
     return EvidenceEstimate(
         log_evidence=top + float(np.log(w.mean())),
         standard_error=_delta_error(w),
-        jackknife_error=_jackknife_error(w),
         effective_sample_size=float(w.sum() ** 2 / (w @ w)),
         log_weights=log_weights,
         temperatures=temperatures,
@@ -305,45 +243,26 @@ def anneal(
     )
 
 
-class _Guide(NamedTuple):
-    """The Gaussian of the ellipses near an inverse temperature, and its sites."""
-
-    power: float
-    gaussian: LatentGaussian | ClassGaussian
-    sites: Sites | ClassTerms
-
-
 @final
 @dataclass(frozen=True)
 class _Path:
     """The densities ``base(f) (p(y|f) / prod_i site_i)^beta`` and the moves along them."""
 
-    problem: Problem
-    base: LatentGaussian | ClassGaussian
-    sites: Sites | ClassTerms
-    guides: list[_Guide]
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        sites: Sites | ClassTerms | None,
-        guides: Sequence[tuple[float, Sites | ClassTerms]],
-    ) -> "_Path":
-        base = problem.prior if sites is None else problem.beside(sites)
-        sites = problem.no_sites if sites is None else sites
-        made = [_Guide(power, problem.beside(guide), guide) for power, guide in guides]
-        return cls(problem, base, sites, made or [_Guide(1.0, base, sites)])
+    problem: LatentProblem
+    base: Proposal
+    proposals: Sequence[Proposal]
 
     def log_ratio(self, chains: Chains) -> Array:
         """``log p(y|f) - log prod_i site_i``, shape (R,)."""
-        return chains.log_likelihood - log_sites(self.sites, chains.f)
+        if self.base.terms.trivial:
+            return chains.log_likelihood
+        return chains.log_likelihood - self.base.terms.log_value(chains.f)
 
     def move(self, power: float, chains: Chains, rng: np.random.Generator) -> tuple[Chains, int]:
         """One step at inverse temperature ``power``; also the evaluations that it took."""
-        guide = min(self.guides, key=lambda guide: abs(np.log(guide.power / power)))
-        tilt = Tilt.without(guide.sites, power, self.sites)
-        chains, counts = slice_step(guide.gaussian, tilt, self.problem.log_likelihood, chains, rng)
+        near = min(self.proposals, key=lambda proposal: abs(np.log(proposal.power / power)))
+        tilt = Tilt.over(near, power, self.base.terms)
+        chains, counts = slice_step(near.gaussian, tilt, self.problem.log_likelihood, chains, rng)
         return chains, counts.n_evaluations
 
 
@@ -365,9 +284,9 @@ def _run(
     temperatures: Array,
     n_chains: int,
     rng: np.random.Generator,
-    tell: Callable[[], None],
+    report: Callable[[], None],
 ) -> _Run:
-    f = path.base.draw(rng, n_chains).f
+    f = path.base.gaussian.draw(rng, n_chains).f
     chains = Chains(f, path.problem.log_likelihood(f))
     if chains.log_likelihood.min() < LOG_ZERO:
         raise ValueError(
@@ -391,7 +310,7 @@ def _run(
                 correlation[t] = centred @ (ratio - ratio.mean()) / scale
         elif t > 0:
             correlation[t] = correlation[t - 1]
-        tell()
+        report()
     return _Run(log_weights, deviation, correlation, n_evaluations)
 
 
@@ -411,7 +330,7 @@ def _equal_steps(pilot: Array, run: _Run, n_temperatures: int) -> Array:
     length = np.r_[0.0, np.cumsum(speed * np.diff(pilot))]
     share = np.linspace(0.0, 1.0, len(pilot))
     if length[-1] > 0.0:
-        share = (1.0 - DEFENSIVE) * length / length[-1] + DEFENSIVE * share
+        share = (1.0 - DEFENSIVE_SHARE) * length / length[-1] + DEFENSIVE_SHARE * share
     temperatures = np.interp(np.linspace(0.0, 1.0, n_temperatures + 1), share, pilot)
     temperatures[-1] = 1.0
     return temperatures
@@ -430,16 +349,3 @@ def _delta_error(w: Array) -> float:
     if len(w) == 1:
         return float("inf")
     return float(w.std(ddof=1) / (np.sqrt(len(w)) * w.mean()))
-
-
-def _jackknife_error(w: Array) -> float:
-    """Standard error of ``log mean(w)`` from the means without one chain."""
-    n = len(w)
-    if n == 1:
-        return float("inf")
-    rest = w.sum() - w
-    # a chain that has all the weight leaves nothing behind, and no error that could be told
-    if (rest <= 0.0).any():
-        return float("inf")
-    logs = np.log(rest / (n - 1))
-    return float(np.sqrt((n - 1) / n * ((logs - logs.mean()) ** 2).sum()))

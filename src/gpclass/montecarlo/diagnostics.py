@@ -1,4 +1,4 @@
-"""How much chains say: effective sample size and split R-hat."""
+"""Convergence diagnostics of chains: effective sample size and split R-hat."""
 
 from typing import Final
 
@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FEWEST_DRAWS: Final = 4
+MIN_DRAWS: Final = 4
 
 
 def effective_sample_size(draws: Array) -> Array:
     """Number of independent draws whose average is as precise, all chains together.
 
     The autocorrelation ``rho_t = 1 - (W - c_t) / V`` combines the chains: W is the mean of their
-    variances, V that of the whole, c_t the mean autocovariance at lag t. Its sums over pairs of
-    lags are cut at the first one that is not positive and made monotone. The result is at most
-    ``S log10(S)`` for S draws in all, which only antithetic chains come near.
+    variances, V the variance of all draws, c_t the mean autocovariance at lag t. Its sums over
+    pairs of lags are cut before the first that is not positive, and made monotone. The result is
+    at most ``S log10(S)`` for S draws in all, which only antithetic chains approach.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def effective_sample_size(draws: Array) -> Array:
     np.True_
     """
     n_draws, n_chains = draws.shape[-2:]
-    if n_draws < FEWEST_DRAWS:
+    if n_draws < MIN_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     within, whole = _variances(draws)
     centred = draws - draws.mean(axis=-2, keepdims=True)
@@ -78,7 +78,7 @@ def split_rhat(draws: Array) -> Array:
     Gelman et al., Bayesian Data Analysis, 3rd edition, section 11.4.
     """
     half = draws.shape[-2] // 2
-    if draws.shape[-2] < FEWEST_DRAWS:
+    if draws.shape[-2] < MIN_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     halves = np.concatenate([draws[..., :half, :], draws[..., -half:, :]], axis=-1)
     within, whole = _variances(halves)

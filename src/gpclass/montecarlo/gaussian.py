@@ -1,4 +1,8 @@
-"""Gaussians that can be drawn from: the prior, singular or not, and the prior beside sites."""
+"""Gaussians that can be drawn from: the prior, singular or not, and the prior given sites.
+
+Latent values of C functions at n rows are stacked function by function, shape (C n, ...). Two
+classes have one latent function.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -10,15 +14,69 @@ from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
 from gpclass.priors import DensePrior, Prior
+from gpclass.priors.classes import ClassPrior, ClassSites
 
 Array = NDArray[np.float64]
 
 
 class Pairs(NamedTuple):
-    """Latent values ``f = K a`` and the weights a behind them, each of shape (n, R)."""
+    """Latent values ``f = K a`` and the weights a behind them, each of shape (C n, R)."""
 
     f: Array
     a: Array
+
+
+@final
+@dataclass(frozen=True)
+class SiteTerms:
+    """A product of Gaussian terms ``exp(b_i^T f_i - f_i^T W_i f_i / 2)``, one a row.
+
+    Powers, products and quotients of sites are such terms, so W_i may be indefinite.
+
+    Parameters
+    ----------
+    b : ndarray of shape (n, C)
+    W : ndarray of shape (n, C, C)
+        Symmetric.
+    """
+
+    b: Array
+    W: Array
+
+    @classmethod
+    def of(cls, sites: Sites | ClassSites) -> "SiteTerms":
+        """Sites of one latent function, or of one a class."""
+        if isinstance(sites, Sites):
+            return cls(sites.nu[:, None], sites.tau[:, None, None])
+        d = sites.d
+        mass = d.sum(axis=1, keepdims=True)
+        share = np.divide(d, mass, out=np.zeros_like(d), where=mass > 0.0)
+        W = -d[:, :, None] * share[:, None, :]
+        # rows of W sum to zero; d_c - d_c^2 / sum(d) itself would cancel where one d_c dominates
+        each = np.arange(d.shape[1])
+        W[:, each, each] = 0.0
+        W[:, each, each] = -W.sum(axis=2)
+        return cls(sites.b, W)
+
+    @classmethod
+    def none(cls, n: int, n_functions: int) -> "SiteTerms":
+        """Terms that are one everywhere."""
+        return cls(np.zeros((n, n_functions)), np.zeros((n, n_functions, n_functions)))
+
+    def over(self, other: "SiteTerms", power: float) -> "SiteTerms":
+        """``self^power / other``."""
+        return SiteTerms(power * self.b - other.b, power * self.W - other.W)
+
+    @property
+    def trivial(self) -> bool:
+        """Whether all terms are one."""
+        return not (self.b.any() or self.W.any())
+
+    def log_value(self, f: Array) -> Array:
+        """Logarithm of the product at f of shape (C n, R), shape (R,)."""
+        F = f.reshape(*self.b.T.shape, -1)
+        slope = self.b.T[:, :, None] - 0.5 * np.einsum("icd,dir->cir", self.W, F)
+        return np.asarray(np.einsum("cir,cir->r", slope, F))
 
 
 @final
@@ -32,148 +90,171 @@ class LatentGaussian:
 
     Parameters
     ----------
-    mean : ndarray of shape (n,)
-    root : ndarray of shape (n, r)
-        ``root root^T`` is the covariance; r is the numerical rank of K.
-    mean_weights : ndarray of shape (n,)
+    mean, mean_weights : ndarray of shape (C n,)
         ``mean = K mean_weights``.
-    weight_root : ndarray of shape (n, r)
-        ``root = K weight_root``.
+    roots, weight_roots : tuple of ndarray
+        Diagonal blocks of ``root``, whose square ``root root^T`` is the covariance, and of
+        ``weight_root``, with ``root = K weight_root``. A prior has a block of shape (n, r_c) for
+        each latent function, r_c being the numerical rank of K_c; given sites there is one.
     log_mass : float
         Logarithm of the integral of what was normalised: 0 for a prior, ``log int p(f) prod
-        site_i df`` for a prior beside sites.
+        site_i df`` for a prior given sites.
 
     Examples
     --------
     >>> import numpy as np
     >>> rank_one = LatentGaussian.prior(np.ones((3, 3)))
-    >>> rank_one.root.shape
-    (3, 1)
+    >>> rank_one.rank
+    1
     >>> f, a = rank_one.draw(np.random.default_rng(0), 2)
     >>> bool(np.allclose(f[0], f[1])) and bool(np.allclose(np.ones((3, 3)) @ a, f))
     True
     """
 
     mean: Array
-    root: Array
     mean_weights: Array
-    weight_root: Array
-    log_mass: float
+    roots: tuple[Array, ...]
+    weight_roots: tuple[Array, ...]
+    log_mass: float = 0.0
 
     @classmethod
-    def prior(cls, K: Prior | ArrayLike) -> "LatentGaussian":
+    def prior(cls, K: Prior | ClassPrior | ArrayLike) -> "LatentGaussian":
         """``N(0, K)``, from ``K = U diag(l) U^T`` without the eigenvalues under ``n eps max(l)``.
 
         ``root = U l^1/2`` and ``weight_root = U l^-1/2``.
 
         Parameters
         ----------
-        K : DensePrior, or array-like of shape (n, n)
+        K : DensePrior, array-like of shape (n, n), or ClassPrior
             Symmetric positive semi-definite.
 
         Raises
         ------
         NotPositiveDefiniteError
-            Where K is not positive semi-definite.
+            Where a covariance is not positive semi-definite.
         TypeError
             For a prior that does not hold the whole of K.
         """
-        if not isinstance(K, Prior):
-            K = DensePrior(np.ascontiguousarray(K, dtype=np.float64))
-        if not isinstance(K, DensePrior):
-            raise TypeError(
-                "Monte Carlo draws from the exact prior and needs the whole covariance matrix: a "
-                f"DensePrior or an array, got {type(K).__name__}"
-            )
-        K.check()
-        values, vectors = linalg.symmetric_eigen(K.K)
-        largest = float(values.max(initial=0.0))
-        kept = values > K.n * np.finfo(float).eps * largest
-        scale, vectors = np.sqrt(values[kept]), vectors[:, kept]
-        zero = np.zeros(K.n)
-        return cls(zero, vectors * scale, zero, vectors / scale, 0.0)
+        if isinstance(K, ClassPrior):
+            blocks = [_roots(prior) for prior in (K.priors[:1] if K.shared else K.priors)]
+            blocks *= K.n_classes // len(blocks)
+        else:
+            blocks = [_roots(K)]
+        roots, weight_roots = (tuple(parts) for parts in zip(*blocks, strict=True))
+        zero = np.zeros(sum(len(root) for root in roots))
+        return cls(zero, zero, roots, weight_roots)
 
-    def beside(self, sites: Sites) -> "LatentGaussian":
-        """Multiply a prior by Gaussian sites: ``q(f) = p(f) prod_i site_i / Z``.
+    def given(self, terms: SiteTerms) -> "LatentGaussian":
+        """Multiply a prior by Gaussian terms: ``q(f) = p(f) prod_i term_i / Z``.
 
-        In the coordinates u of the prior its precision is ``M = I + root^T T root``, whose least
-        eigenvalue is at least 1 where no site precision is negative; negative ones are allowed as
-        long as M is positive definite. ``log Z = nu^T mean / 2 - log |M| / 2``.
-
-        Parameters
-        ----------
-        sites : Sites
-            One a row of K.
+        In the coordinates u of the prior its precision is ``M = I + root^T W root``, whose least
+        eigenvalue is at least 1 where every W_i is positive semi-definite; others are allowed as
+        long as M is positive definite. ``log Z = b^T mean / 2 - log |M| / 2``. For C > 1 the
+        result holds two matrices of all latent values, ``2 (C n)^2`` doubles.
 
         Raises
         ------
         ValueError
-            For another number of sites, or where this is not a prior.
+            Where this is not a prior.
         NotPositiveDefiniteError
-            Where the negative site precisions leave no proper Gaussian.
+            Where indefinite terms leave no proper Gaussian.
         """
-        n, r = self.root.shape
-        if len(sites) != n:
-            raise ValueError(f"there are {len(sites)} sites where the prior has {n} latent values")
         if self.mean.any() or self.log_mass != 0.0:
-            raise ValueError("sites are multiplied to a prior, and this Gaussian has some already")
+            raise ValueError("sites multiply a prior, and this Gaussian was given some already")
+        r = self.rank
         if r == 0:
             return self
-        M = linalg.gram(self.root, sites.tau)
+        root, weight_root = _block_diagonal(self.roots), _block_diagonal(self.weight_roots)
+        rows = root.reshape(*terms.b.T.shape, r)
+        weighted = np.einsum("icd,dik->cik", terms.W, rows).reshape(-1, r)
+        M = linalg.product(root.T, weighted)
         M.flat[:: r + 1] += 1.0
         try:
-            L = linalg.cholesky(M, "I + root^T T root")
+            L = linalg.cholesky(M, "I + root^T W root")
         except NotPositiveDefiniteError as error:
+            least = np.einsum("icc->ic", terms.W).min()
             raise NotPositiveDefiniteError(
-                f"the prior beside these sites is no proper Gaussian: {error}; its negative site "
-                f"precisions (the least is {sites.tau.min():.3g}) outweigh the prior"
+                f"the prior given these sites is no proper Gaussian: {error}; their negative "
+                f"precisions (the least is {least:.3g}) outweigh the prior"
             ) from error
-        return self.conditioned(L, sites.nu)
-
-    def conditioned(self, L: Array, nu: Array) -> "LatentGaussian":
-        """Multiply a prior by ``exp(nu^T f)`` and a quadratic form, ``I + root^T T root = L L^T``.
-
-        Parameters
-        ----------
-        L : ndarray of shape (r, r)
-            Lower triangular.
-        nu : ndarray of shape (n,)
-        """
         # u = L^-T u', so that the new root is root L^-T, the transpose of L^-1 root^T
-        root = linalg.solve_lower_columns_in_place(L, self.root.T.copy(order="C")).T
-        weight_root = linalg.solve_lower_columns_in_place(L, self.weight_root.T.copy(order="C")).T
-        shift = linalg.product(root.T, nu[:, None])
+        root = linalg.solve_lower_columns_in_place(L, root.T.copy(order="C")).T
+        weight_root = linalg.solve_lower_columns_in_place(L, weight_root.T.copy(order="C")).T
+        b = np.ascontiguousarray(terms.b.T).reshape(-1)
+        shift = linalg.product(root.T, b[:, None])
         mean = linalg.product(root, shift)[:, 0]
-        log_mass = 0.5 * float(nu @ mean) - 0.5 * linalg.log_det_factored(L)
         mean_weights = linalg.product(weight_root, shift)[:, 0]
-        return LatentGaussian(mean, root, mean_weights, weight_root, log_mass)
+        log_mass = 0.5 * float(b @ mean) - 0.5 * linalg.log_det_factored(L)
+        return LatentGaussian(mean, mean_weights, (root,), (weight_root,), log_mass)
 
     @property
-    def n(self) -> int:
-        """Number of latent values."""
-        return len(self.root)
+    def size(self) -> int:
+        """Number of latent values, C n."""
+        return len(self.mean)
 
     @property
     def rank(self) -> int:
-        """Number r of coordinates u."""
-        return int(self.root.shape[1])
+        """Number of coordinates u."""
+        return sum(root.shape[1] for root in self.roots)
 
     def inverse_times(self, f: Array) -> Array:
-        """``K^+ f`` for f of shape (n, R) in the range of K, for a prior."""
-        weights: Array = linalg.product(self.weight_root.T, f)
-        return linalg.product(self.weight_root, weights)
+        """``K^+ f`` for f of shape (C n, R) in the range of K, for a prior."""
+        starts = np.cumsum([len(root) for root in self.weight_roots])[:-1]
+        coordinates = [
+            linalg.product(root.T, part)
+            for root, part in zip(self.weight_roots, np.split(f, starts), strict=True)
+        ]
+        return _times(self.weight_roots, np.concatenate(coordinates))
 
     def spread(self, u: Array) -> Array:
-        """``root u`` for u of shape (r, R)."""
-        return linalg.product(self.root, u)
-
-    def at(self, u: Array) -> Pairs:
-        """Latent values and weights at coordinates u of shape (r, R)."""
-        return Pairs(
-            self.mean[:, None] + linalg.product(self.root, u),
-            self.mean_weights[:, None] + linalg.product(self.weight_root, u),
-        )
+        """``root u`` for u of shape (rank, R)."""
+        return _times(self.roots, u)
 
     def draw(self, rng: np.random.Generator, n_draws: int) -> Pairs:
-        """Independent draws, f and a of shape (n, n_draws)."""
-        return self.at(rng.standard_normal((self.rank, n_draws)))
+        """Independent draws, f and a of shape (C n, n_draws)."""
+        u = rng.standard_normal((self.rank, n_draws))
+        return Pairs(
+            self.mean[:, None] + self.spread(u),
+            self.mean_weights[:, None] + _times(self.weight_roots, u),
+        )
+
+
+class Proposal(NamedTuple):
+    """The prior given terms, whose ellipses the moves near an inverse temperature use."""
+
+    gaussian: LatentGaussian
+    terms: SiteTerms
+    power: float = 1.0
+
+
+def _roots(K: Prior | ArrayLike) -> tuple[Array, Array]:
+    """``root`` and ``weight_root`` of one covariance matrix."""
+    prior = K if isinstance(K, Prior) else DensePrior(np.ascontiguousarray(K, dtype=np.float64))
+    if not isinstance(prior, DensePrior):
+        raise TypeError(
+            "Monte Carlo draws from the exact prior and needs the whole covariance matrix: a "
+            f"DensePrior or an array, got {type(prior).__name__}"
+        )
+    prior.check()
+    values, vectors = linalg.symmetric_eigen(prior.K)
+    kept = values > prior.n * np.finfo(float).eps * float(values.max(initial=0.0))
+    scale, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    return vectors * scale, vectors / scale
+
+
+def _times(blocks: tuple[Array, ...], u: Array) -> Array:
+    """Block-diagonal matrix times u."""
+    starts = np.cumsum([block.shape[1] for block in blocks])[:-1]
+    parts = zip(blocks, np.split(u, starts), strict=True)
+    return np.concatenate([linalg.product(block, part) for block, part in parts])
+
+
+def _block_diagonal(blocks: tuple[Array, ...]) -> Array:
+    if len(blocks) == 1:
+        return blocks[0]
+    full = np.zeros(np.sum([block.shape for block in blocks], axis=0))
+    row = column = 0
+    for block in blocks:
+        full[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return full

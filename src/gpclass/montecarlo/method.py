@@ -10,27 +10,28 @@ from gpclass.inference.approximation import Approximation, Outcome
 from gpclass.inference.ep import EP
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
-from gpclass.montecarlo.annealing import EvidenceEstimate, anneal, tempered_sites
-from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.annealing import EvidenceEstimate, anneal
+from gpclass.montecarlo.gaussian import SiteTerms
 from gpclass.montecarlo.problem import (
     RandomState,
     check_counts,
     generator,
     make_problem,
-    sites_of,
+    terms_of,
 )
 from gpclass.montecarlo.samples import SamplePosterior, Samples
-from gpclass.montecarlo.slice_sampling import SliceSamples, sample
+from gpclass.montecarlo.slice_sampling import RunLength, SliceSamples, sample
+from gpclass.montecarlo.starts import tempered_proposals
 from gpclass.priors import Prior
 
 Array = NDArray[np.float64]
 
-# Split R-hat above this: the chains have not forgotten where they started.
-LARGEST_RHAT: Final = 1.05
+# Above this split R-hat the chains still depend on where they started.
+MAX_RHAT: Final = 1.05
 # Below this many effective draws a posterior mean has an error of a tenth of a deviation.
-FEWEST_EFFECTIVE: Final = 100.0
+MIN_EFFECTIVE_DRAWS: Final = 100.0
 # Below this many effective chains of the annealing its standard error is itself a guess.
-FEWEST_WEIGHTS: Final = 10.0
+MIN_EFFECTIVE_CHAINS: Final = 10.0
 NO_GRADIENT: Final = (
     "Monte Carlo has no gradient of the evidence: learn the hyperparameters by another method "
     "(inference='ep') and take its kernel, or fix them with optimizer=None"
@@ -74,11 +75,11 @@ class MonteCarloApproximation:
 
     @property
     def sites(self) -> Samples:
-        """What a saved model needs, beside K, to predict: samples in the place of sites."""
+        """What a saved model needs, with K, to predict: samples in the place of sites."""
         return self.posterior.samples
 
     def likelihood_gradient(self) -> Any:
-        """Refuse, as `evidence_pullback` does."""
+        """Raise, as `evidence_pullback` does."""
         return self.evidence_pullback()
 
     @property
@@ -92,13 +93,7 @@ class MonteCarloApproximation:
         return self.outcome.converged
 
     def evidence_pullback(self) -> Any:
-        """Refuse: there is none.
-
-        Raises
-        ------
-        ValueError
-            Always, with what to do instead.
-        """
+        """Raise ValueError: there is none."""
         raise ValueError(NO_GRADIENT)
 
 
@@ -120,7 +115,7 @@ class MonteCarlo:
     random_state : int, Generator, RandomState or None, default=0
         An int gives the same bits every time.
     evidence : bool, default=True
-        Whether to estimate the evidence; it takes most of the time.
+        Whether to estimate the evidence; this takes most of the time.
     n_temperatures : int, default=1000
         Steps of the annealing.
     n_annealed : int, default=100
@@ -202,40 +197,30 @@ class MonteCarlo:
         NotPositiveDefiniteError
             Where K is not positive semi-definite, or ``init`` has no proper Gaussian.
         """
-        problem, concave = make_problem(prior, y, likelihood, weights), likelihood.log_concave
-        assert isinstance(problem.prior, LatentGaussian)
-        # samples of other hyperparameters are no Gaussian to start from
+        problem = make_problem(prior, y, likelihood, weights)
+        # samples at other hyperparameters are no Gaussian to start from
         start = None if isinstance(init, Samples | MonteCarloApproximation) else init
-        sites = sites_of(start, problem.prior.n, "init")
-        if sites is None and self.start != "prior":
+        terms = terms_of(start, problem, "init")
+        if terms is None and self.start != "prior":
             near = EP()(prior, y, likelihood, weights=weights)
-            sites = near.sites if self.start == "ep" or near.converged else None
+            terms = SiteTerms.of(near.sites) if self.start == "ep" or near.converged else None
         rng = generator(self.random_state)
-        draws = sample(
-            problem,
-            sites,
-            n_samples=self.n_samples,
-            n_burn=self.n_burn,
-            n_chains=self.n_chains,
-            thin=self.thin,
-            rng=rng,
-            progress=None,
-        )
+        length = RunLength(self.n_samples, self.n_burn, self.n_chains, self.thin)
+        draws = sample(problem, terms, length, rng)
         estimate = None
         if self.evidence:
-            guided = sites is None and concave
+            tempered = terms is None and likelihood.log_concave
             estimate = anneal(
                 problem,
-                sites,
-                tempered_sites(prior, problem, likelihood) if guided else [],
+                terms,
+                tempered_proposals(problem, likelihood) if tempered else [],
                 n_chains=self.n_annealed,
                 n_temperatures=self.n_temperatures,
                 adaptive=True,
                 rng=rng,
-                progress=None,
             )
         return MonteCarloApproximation(
-            posterior=SamplePosterior(draws.samples, problem.prior.weight_root),
+            posterior=SamplePosterior(draws.samples, problem.prior),
             draws=draws,
             evidence=estimate,
             outcome=_outcome(draws, estimate),
@@ -244,10 +229,10 @@ class MonteCarlo:
 
 
 def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> Outcome:
-    """Compare the diagnostics with their limits; NaN, from too few draws, counts as short."""
+    """Judge the diagnostics by their limits; NaN, from too few draws, counts as too short."""
     rhat = np.r_[draws.rhat, draws.log_likelihood_rhat]
     ess = np.r_[draws.effective_sample_size, draws.log_likelihood_effective_sample_size]
-    long = bool((rhat <= LARGEST_RHAT).all() and (ess >= FEWEST_EFFECTIVE).all())
+    long = bool((rhat <= MAX_RHAT).all() and (ess >= MIN_EFFECTIVE_DRAWS).all())
     if estimate is not None:
-        long = long and estimate.effective_sample_size >= min(FEWEST_WEIGHTS, estimate.n_chains)
+        long = long and estimate.effective_sample_size >= min(MIN_EFFECTIVE_CHAINS, estimate.n_chains)
     return Outcome.CONVERGED if long else Outcome.SHORT_CHAINS

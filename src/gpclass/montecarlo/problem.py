@@ -1,96 +1,155 @@
 """What every Monte Carlo function is called with, checked and made ready to draw from."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.inference.approximation import Approximation, as_problem, initial_sites
+from gpclass.inference.approximation import Approximation, as_problem
+from gpclass.inference.nested import NestedApproximation
 from gpclass.inference.sites import Sites
+from gpclass.inference.softmax import SoftmaxApproximation
 from gpclass.likelihoods.base import Likelihood
-from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
-from gpclass.montecarlo.gaussian import LatentGaussian
-from gpclass.montecarlo.slice_step import LogLikelihood
+from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 from gpclass.priors import Prior
+from gpclass.priors.classes import ClassPrior, ClassSites
 
 Array = NDArray[np.float64]
 
+Covariance = Prior | ClassPrior | ArrayLike | Sequence[ArrayLike]
+Start = Approximation | NestedApproximation | SoftmaxApproximation | Sites | ClassSites
 RandomState = int | np.random.Generator | np.random.RandomState | None
 Progress = bool | Callable[[int, int], object] | None
 
 
-class Problem(NamedTuple):
-    """A prior to draw from, labels, powers of their likelihood terms, and their sum of logs.
+@final
+@dataclass(frozen=True)
+class LatentProblem:
+    """A prior to draw from, labels, powers of their likelihood terms, and the sum of their logs.
 
-    Latent values are about the prior's own mean, which ``log_likelihood`` adds. Those of many
-    classes are stacked class by class, and y has the codes of the classes.
+    Latent values are about the prior's own mean, which ``log_likelihood`` adds.
+
+    Parameters
+    ----------
+    covariance : Prior or ClassPrior
+    prior : LatentGaussian
+        The same, factorised.
+    y : ndarray of shape (n,)
+        -1 and +1, or codes of classes.
+    weights : ndarray of shape (n,)
+    n_functions : int
+        Latent functions C: one for two classes, else one a class.
+    log_likelihood : callable
+        From f of shape (C n, R) to ``sum_i w_i log p(y_i | f_i)``, shape (R,), for any R.
     """
 
-    prior: LatentGaussian | ClassGaussian
+    covariance: Prior | ClassPrior
+    prior: LatentGaussian
     y: NDArray[Any]
     weights: Array
-    log_likelihood: LogLikelihood
+    n_functions: int
+    log_likelihood: Callable[[Array], Array]
 
-    @property
-    def no_sites(self) -> Sites | ClassTerms:
-        """Sites that say nothing."""
-        if isinstance(self.prior, ClassGaussian):
-            return ClassTerms(())
-        return Sites(np.zeros(self.prior.n), np.zeros(self.prior.n))
+    def by_function(self, f: Array) -> Array:
+        """Stacked values (C n, ...) as (n, C, ...), or (n, ...) for one latent function."""
+        if self.n_functions == 1:
+            return f
+        each = f.reshape(self.n_functions, -1, *f.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(each, 0, 1))
 
-    def beside(self, sites: Sites | ClassTerms) -> LatentGaussian:
-        """Multiply the prior by sites of its kind; see there.
-
-        Raises
-        ------
-        TypeError
-            For sites of the other kind.
-        """
-        if isinstance(self.prior, ClassGaussian) and isinstance(sites, ClassTerms):
-            return self.prior.beside(sites)
-        if isinstance(self.prior, LatentGaussian) and isinstance(sites, Sites):
-            return self.prior.beside(sites)
-        raise TypeError(f"sites of type {type(sites).__name__} do not belong to this prior")
+    def proposal(self, terms: SiteTerms | None, power: float = 1.0) -> Proposal:
+        """The prior given terms; None: the prior itself."""
+        if terms is None:
+            return Proposal(self.prior, SiteTerms.none(len(self.y), self.n_functions), power)
+        return Proposal(self.prior.given(terms), terms, power)
 
 
 def make_problem(
-    K: Prior | ArrayLike, y: ArrayLike, likelihood: Likelihood, weights: ArrayLike | None
-) -> Problem:
-    """Check the arguments and factorise the prior.
-
-    Raises
-    ------
-    ValueError, TypeError, NotPositiveDefiniteError
-        As in `as_problem` and `LatentGaussian.prior`.
-    """
+    K: Any, y: ArrayLike, likelihood: Likelihood | ClassLikelihood, weights: ArrayLike | None
+) -> LatentProblem:
+    """Check the arguments and factorise the prior; a `ClassLikelihood` makes it one of classes."""
+    if isinstance(likelihood, ClassLikelihood):
+        return _class_problem(as_class_prior(K, y), y, likelihood, weights)
     checked = as_problem(K, y, weights)
-    column, offset = checked.y[:, None], checked.offset[:, None]
+    labels, offset = checked.y[:, None], checked.offset[:, None]
     shifted = bool(offset.any())
 
     def log_likelihood(f: Array) -> Array:
-        log_p = likelihood.log_prob(column, f + offset if shifted else f)
+        log_p = likelihood.log_prob(labels, f + offset if shifted else f)
         return np.asarray(np.einsum("i,ij->j", checked.weights, log_p))
 
-    return Problem(LatentGaussian.prior(checked.prior), checked.y, checked.weights, log_likelihood)
+    prior = LatentGaussian.prior(checked.prior)
+    return LatentProblem(checked.prior, prior, checked.y, checked.weights, 1, log_likelihood)
 
 
-def sites_of(init: Approximation | Sites | None, n: int, name: str) -> Sites | None:
-    """Sites of a Gaussian approximation.
-
-    Raises
-    ------
-    TypeError
-        For anything else, naming the argument.
-    ValueError
-        For another number of sites.
-    """
-    if init is not None and not isinstance(init, (Approximation, Sites)):
-        raise TypeError(
-            f"{name} must be an Approximation or Sites, got {init!r} of type {type(init).__name__}"
+def as_class_prior(K: Any, codes: ArrayLike) -> ClassPrior:
+    """Prior of the classes 0 to the largest code; a `ClassPrior` says their number itself."""
+    if isinstance(K, ClassPrior):
+        return K
+    given = np.asarray(K, dtype=np.float64)
+    if given.ndim == 2:
+        n_classes = int(np.asarray(codes).max(initial=0)) + 1
+        return ClassPrior(np.ascontiguousarray(given), n_classes)
+    if given.ndim != 3:
+        raise ValueError(
+            f"K must be one (n, n) matrix or one a class, got an array of shape {given.shape}"
         )
-    return initial_sites(init, n)
+    return ClassPrior([np.ascontiguousarray(k) for k in given], len(given))
+
+
+def _class_problem(
+    class_prior: ClassPrior, y: ArrayLike, likelihood: ClassLikelihood, weights: ArrayLike | None
+) -> LatentProblem:
+    n, C, labels = class_prior.n, class_prior.n_classes, np.asarray(y)
+    if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"y must be {n} integers, the codes of the classes from 0, got shape {labels.shape} of "
+            f"{labels.dtype}"
+        )
+    if n and not (labels.min() >= 0 and labels.max() < C):
+        raise ValueError(f"y must lie in 0 to {C - 1}, got {labels.min()} to {labels.max()}")
+    powers = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if powers.shape != (n,) or not np.isfinite(powers).all() or (powers < 0.0).any():
+        raise ValueError(
+            f"weights must be {n} finite non-negative numbers, got shape {powers.shape}"
+        )
+
+    def log_likelihood(f: Array) -> Array:
+        log_p = likelihood.log_prob(labels, f.reshape(C, n, -1).transpose(2, 1, 0))
+        return np.asarray(np.einsum("i,ri->r", powers, log_p))
+
+    prior = LatentGaussian.prior(class_prior)
+    return LatentProblem(class_prior, prior, labels, powers, C, log_likelihood)
+
+
+def terms_of(start: Start | None, problem: LatentProblem, name: str) -> SiteTerms | None:
+    """Terms of a Gaussian approximation's sites; ``name`` is the argument's, for messages."""
+    sites = start
+    if isinstance(start, NestedApproximation):
+        sites = start.class_sites
+    elif isinstance(start, (Approximation, SoftmaxApproximation)):
+        sites = start.sites
+    if sites is None:
+        return None
+    expected, wanted = (
+        (Sites, "an Approximation or Sites")
+        if problem.n_functions == 1
+        else (ClassSites, "ClassSites or an approximation of nested_ep or SoftmaxLaplace")
+    )
+    if not isinstance(sites, expected):
+        raise TypeError(f"{name} must be {wanted}, got {start!r} of type {type(start).__name__}")
+    terms = SiteTerms.of(sites)
+    shape = (len(problem.y), problem.n_functions)
+    if terms.b.shape != shape:
+        raise ValueError(
+            f"{name} must have sites of {shape[0]} rows and {shape[1]} latent functions, got "
+            f"{terms.b.shape}"
+        )
+    return terms
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
@@ -104,31 +163,16 @@ def generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse numbers that are not whole, or under 1 (under 0 for ``n_burn``).
-
-    Raises
-    ------
-    ValueError
-        Naming the argument.
-    """
+    """Refuse numbers that are not whole, or under 1 (under 0 for ``n_burn``)."""
     for name, value in counts.items():
         least = 0 if name == "n_burn" else 1
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
+@final
 class Reporter:
-    """Tell how far a run is: to a callable ``progress(done, total)``, or as a line on stderr.
-
-    Parameters
-    ----------
-    progress : bool, callable or None
-        True: a line on stderr; False or None: nothing.
-    total : int
-        Steps in all.
-    label : str
-        What the line begins with.
-    """
+    """Report how far a run is: to a callable ``progress(done, total)``, or as a line on stderr."""
 
     def __init__(self, progress: Progress, total: int, label: str) -> None:
         self.progress = progress

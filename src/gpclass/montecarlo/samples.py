@@ -1,6 +1,6 @@
 """Predictions that are averaged over samples of the latent posterior."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
@@ -8,16 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.classes import ClassLikelihood
 from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.problem import RandomState, check_counts, generator
 from gpclass.priors import Prior
+from gpclass.priors.classes import ClassPrior
 
 Array = NDArray[np.float64]
 
-# New inputs at a time, always this many: einsum orders its loops by the shapes, so equal shapes
-# are what makes a row's bits independent of its batch; and (S, 64) arrays stay in the cache.
-WIDTH: Final = 64
-# Above this a probability is not taken for the smaller one: its complement would lose digits.
-LARGE: Final = float(np.log(0.9))
+# New inputs handled at a time, always this many: einsum orders its loops by the shapes, so equal
+# shapes make a row's bits independent of its batch; and arrays of (S, 32, C) stay small.
+WIDTH: Final = 32
+# A probability above 0.9 is not taken for the smaller one: its complement would lose digits.
+LOG_LARGER: Final = float(np.log(0.9))
 
 
 @final
@@ -27,8 +30,8 @@ class Samples:
 
     Parameters
     ----------
-    weights : ndarray of shape (n, S)
-        Sample s is ``f = K weights[:, s]``.
+    weights : ndarray of shape (n, S), or (n, C, S) for many classes
+        Sample s is ``f = K weights[:, s]``, of class c ``f_c = K_c weights[:, c, s]``.
 
     Examples
     --------
@@ -40,23 +43,36 @@ class Samples:
     weights: Array
 
     def __post_init__(self) -> None:
-        """Refuse what is not a table of at least one finite sample."""
-        if self.weights.ndim != 2 or self.weights.shape[1] == 0:
-            raise ValueError(f"weights must have shape (n, S) with S > 0, got {self.weights.shape}")
+        """Refuse what is not at least one finite sample."""
+        if self.weights.ndim not in (2, 3) or self.weights.shape[-1] == 0:
+            raise ValueError(
+                "weights must have shape (n, S) or (n, C, S) with S > 0, got "
+                f"{self.weights.shape}"
+            )
         if not np.isfinite(self.weights).all():
             raise ValueError("weights must be finite")
 
     def __len__(self) -> int:
-        """Return the number of training points."""
+        """Return the number of training rows."""
         return len(self.weights)
+
+    @property
+    def by_function(self) -> Array:
+        """Weights of shape (n, C, S), also where C is 1."""
+        return self.weights if self.weights.ndim == 3 else self.weights[:, None]
 
 
 class _Block(NamedTuple):
-    """Where a block's columns belong, the samples' means (S, WIDTH) and the variance (WIDTH,)."""
+    """Where a block's rows belong, the samples' means (S, WIDTH, C), and variances (WIDTH, C)."""
 
     where: slice
     mean: Array
     variance: Array
+
+    @property
+    def width(self) -> int:
+        """Number of rows that are not padding."""
+        return self.where.stop - self.where.start
 
 
 @final
@@ -64,11 +80,13 @@ class _Block(NamedTuple):
 class SamplePosterior:
     """An equal mixture of Gaussians, one a sample: ``f_* | s ~ N(k^T a_s, k_** - k^T K^+ k)``.
 
+    Given a sample the latent functions of many classes are independent.
+
     Parameters
     ----------
     samples : Samples
-    inverse_root : ndarray of shape (n, r)
-        ``inverse_root inverse_root^T = K^+``.
+    prior : LatentGaussian
+        Of the training rows.
 
     Examples
     --------
@@ -77,50 +95,70 @@ class SamplePosterior:
     >>> posterior = SamplePosterior.from_samples(K, Samples(np.array([[0.0, 1.0], [1.0, 0.0]])))
     >>> posterior.predict(K, np.diag(K))
     (array([1.5, 1.5]), array([0.25, 0.25]))
+
+    Two classes with a latent function each:
+
+    >>> from gpclass.likelihoods.classes import SoftmaxLikelihood
+    >>> samples = Samples(np.stack([np.eye(2), np.zeros((2, 2))], axis=1))
+    >>> posterior = SamplePosterior.from_samples(ClassPrior(K, 2), samples)
+    >>> posterior.probabilities(SoftmaxLikelihood(), K, np.diag(K)).round(3)
+    array([[0.806, 0.194],
+           [0.806, 0.194]])
     """
 
     samples: Samples
-    inverse_root: Array
+    prior: LatentGaussian
 
     @classmethod
-    def from_samples(cls, prior: Prior | ArrayLike, samples: Samples) -> "SamplePosterior":
+    def from_samples(
+        cls, prior: Prior | ClassPrior | ArrayLike, samples: Samples
+    ) -> "SamplePosterior":
         """Rebuild from the prior's covariance and the samples.
 
         Raises
         ------
         ValueError
-            For another number of latent values.
+            For another number of rows or classes.
         """
         gaussian = LatentGaussian.prior(prior)
-        if len(samples) != gaussian.n:
+        n, n_functions, _ = samples.by_function.shape
+        if [len(root) for root in gaussian.roots] != [n] * n_functions:
             raise ValueError(
-                f"the samples are of {len(samples)} latent values and the prior of {gaussian.n}"
+                f"the samples are of {n} rows and {n_functions} latent functions, and the prior of "
+                f"{len(gaussian.roots[0])} and {len(gaussian.roots)}"
             )
-        return cls(samples, gaussian.weight_root)
+        return cls(samples, gaussian)
 
-    def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
+    def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean and variance of the mixture, by the law of total variance.
 
         Parameters
         ----------
-        K_cross : ndarray of shape (n, m)
+        K_cross : ndarray of shape (n, m), or sequence of C such arrays
             Covariance of training and new inputs.
-        k_diag : ndarray of shape (m,)
+        k_diag : ndarray of shape (m,) or (m, C)
             Prior variances of the new inputs.
 
         Returns
         -------
-        mean, variance : ndarray of shape (m,)
-            About the prior's own mean. A column's bits do not depend on the others.
+        mean : ndarray of shape (m,), or (m, C) for many classes
+            About the prior's own mean.
+        covariance : ndarray of shape (m,), or (m, C, C) for many classes
+            A row's bits depend on that row alone, as the mean's do.
         """
-        mean, variance = np.empty(len(k_diag)), np.empty(len(k_diag))
+        C = len(self.prior.roots)
+        mean, covariance = np.empty((len(k_diag), C)), np.empty((len(k_diag), C, C))
+        each = np.arange(C)
         for block in self._blocks(K_cross, k_diag):
             average = block.mean.mean(axis=0)
             spread = block.mean - average
-            width = block.where.stop - block.where.start
-            mean[block.where] = average[:width]
-            variance[block.where] = (block.variance + (spread * spread).mean(axis=0))[:width]
-        return mean, variance
+            total = np.einsum("swc,swd->wcd", spread, spread) / len(spread)
+            total[:, each, each] += block.variance
+            mean[block.where] = average[: block.width]
+            covariance[block.where] = total[: block.width]
+        if self.samples.weights.ndim == 2:
+            return mean[:, 0], covariance[:, 0, 0]
+        return mean, covariance
 
     def log_probabilities(
         self, likelihood: Likelihood, K_cross: Array, k_diag: Array, offset: Array | None = None
@@ -139,51 +177,93 @@ class SamplePosterior:
         -------
         log_p : ndarray of shape (m, 2)
             The smaller probability is averaged and the larger is its complement, so both keep
-            their relative accuracy. A row's bits do not depend on the others.
+            their relative accuracy. A row's bits depend on that row alone.
         """
         log_p = np.empty((len(k_diag), 2))
-        for block in self._blocks(K_cross, k_diag, offset):
+        for block in self._blocks(K_cross, k_diag):
+            mean, variance = block.mean[:, :, 0], block.variance[:, 0]
+            if offset is not None:
+                mean[:, : block.width] += offset[block.where]
             # the mean has the sign of the larger probability, but for very skewed mixtures
-            label = np.where(block.mean.mean(axis=0) > 0.0, -1.0, 1.0)
-            smaller = self._average(likelihood, label, block)
-            wrong = smaller > LARGE
+            label = np.where(mean.mean(axis=0) > 0.0, -1.0, 1.0)
+            smaller = _log_average(likelihood, label, mean, variance)
+            wrong = smaller > LOG_LARGER
             if wrong.any():
                 label = np.where(wrong, -label, label)
-                smaller = np.where(wrong, self._average(likelihood, label, block), smaller)
+                again = _log_average(likelihood, label, mean, variance)
+                smaller = np.where(wrong, again, smaller)
             larger = np.log1p(-np.exp(smaller))
-            width = block.where.stop - block.where.start
-            log_p[block.where, 0] = np.where(label < 0.0, smaller, larger)[:width]
-            log_p[block.where, 1] = np.where(label < 0.0, larger, smaller)[:width]
+            pair = np.where(label < 0.0, (smaller, larger), (larger, smaller))
+            log_p[block.where] = pair.T[: block.width]
         return log_p
 
-    @staticmethod
-    def _average(likelihood: Likelihood, label: Array, block: _Block) -> Array:
-        """``log mean_s P(label)``, shape (WIDTH,)."""
-        shape = block.mean.shape
-        log_z = likelihood.tilted_moments(
-            np.broadcast_to(label, shape).ravel(),
-            block.mean.ravel(),
-            np.broadcast_to(block.variance, shape).ravel(),
-        ).log_z.reshape(shape)
-        top = log_z.max(axis=0)
-        return np.asarray(top + np.log(np.exp(log_z - top).mean(axis=0)))
+    def probabilities(
+        self,
+        likelihood: ClassLikelihood,
+        K_cross: Array | Sequence[Array],
+        k_diag: Array,
+        *,
+        n_draws: int = 4,
+        random_state: RandomState = 0,
+    ) -> Array:
+        """Class probabilities: averages of the likelihood over draws of the new latents.
 
-    def _blocks(
-        self, K_cross: Array, k_diag: Array, offset: Array | None = None
-    ) -> Iterator[_Block]:
-        n, m = K_cross.shape
-        if n != len(self.samples) or k_diag.shape != (m,):
+        Parameters
+        ----------
+        likelihood : ClassLikelihood
+        K_cross : ndarray of shape (n, m), or sequence of C such arrays
+        k_diag : ndarray of shape (m,) or (m, C)
+        n_draws : int, default=4
+            Antithetic pairs of new latents for each sample.
+        random_state : int, Generator, RandomState or None, default=0
+
+        Returns
+        -------
+        P : ndarray of shape (m, C)
+            Rows sum to one, to the accuracy of the likelihood.
+        """
+        check_counts(n_draws=n_draws)
+        rng = generator(random_state)
+        P = np.zeros((len(k_diag), len(self.prior.roots)))
+        for block in self._blocks(K_cross, k_diag):
+            mean, sd = block.mean[:, : block.width], np.sqrt(block.variance[: block.width])
+            for _ in range(n_draws):
+                noise = sd * rng.standard_normal(mean.shape)
+                for F in (mean + noise, mean - noise):
+                    P[block.where] += likelihood.probabilities(F).mean(axis=0)
+        return P / (2 * n_draws)
+
+    def _blocks(self, K_cross: Array | Sequence[Array], k_diag: Array) -> Iterator[_Block]:
+        weights, roots, m = self.samples.by_function, self.prior.weight_roots, len(k_diag)
+        n, C, S = weights.shape
+        crosses = [K_cross] * C if isinstance(K_cross, np.ndarray) else list(K_cross)
+        if len(crosses) != C or any(cross.shape != (n, m) for cross in crosses):
             raise ValueError(
-                f"K_cross must have shape ({len(self.samples)}, m) and k_diag (m,), got "
-                f"{K_cross.shape} and {k_diag.shape}"
+                f"K_cross must have shape ({n}, m), once or for each of {C} latent functions, and "
+                f"k_diag m rows, got {[cross.shape for cross in crosses]} and {k_diag.shape}"
             )
+        diagonal = np.broadcast_to(k_diag.reshape(m, -1), (m, C))
         for start in range(0, m, WIDTH):
-            stop = min(start + WIDTH, m)
-            K, k = np.zeros((n, WIDTH)), np.zeros(WIDTH)
-            K[:, : stop - start], k[: stop - start] = K_cross[:, start:stop], k_diag[start:stop]
-            mean = np.einsum("ns,nm->sm", self.samples.weights, K)
-            if offset is not None:
-                mean[:, : stop - start] += offset[start:stop]
-            known = np.einsum("nr,nm->rm", self.inverse_root, K)
-            variance = np.maximum(k - np.einsum("rm,rm->m", known, known), 0.0)
-            yield _Block(slice(start, stop), mean, variance)
+            where = slice(start, min(start + WIDTH, m))
+            width = where.stop - start
+            mean, variance = np.empty((S, WIDTH, C)), np.zeros((WIDTH, C))
+            variance[:width] = diagonal[where]
+            for c, (root, cross) in enumerate(zip(roots, crosses, strict=True)):
+                K = np.zeros((n, WIDTH))
+                K[:, :width] = cross[:, where]
+                mean[:, :, c] = np.einsum("ns,nw->sw", weights[:, c], K)
+                known = np.einsum("nr,nw->rw", root, K)
+                variance[:, c] -= np.einsum("rw,rw->w", known, known)
+            yield _Block(where, mean, np.maximum(variance, 0.0))
+
+
+def _log_average(likelihood: Likelihood, label: Array, mean: Array, variance: Array) -> Array:
+    """``log mean_s P(label)``, shape (WIDTH,), for means of shape (S, WIDTH)."""
+    shape = mean.shape
+    log_z = likelihood.tilted_moments(
+        np.broadcast_to(label, shape).ravel(),
+        mean.ravel(),
+        np.broadcast_to(variance, shape).ravel(),
+    ).log_z.reshape(shape)
+    top = log_z.max(axis=0)
+    return np.asarray(top + np.log(np.exp(log_z - top).mean(axis=0)))

@@ -1,63 +1,55 @@
 """Samples of the latent posterior by elliptical slice sampling."""
 
 import time
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, final, overload
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.inference.approximation import Approximation
-from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
-from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms, unstacked
-from gpclass.montecarlo.class_problem import (
-    ClassCovariance,
-    ClassStart,
-    as_class_prior,
-    class_terms_of,
-    make_class_problem,
-)
-from gpclass.montecarlo.class_samples import ClassSamples
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
-from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.gaussian import SiteTerms
 from gpclass.montecarlo.problem import (
-    Problem,
+    Covariance,
+    LatentProblem,
     Progress,
     RandomState,
     Reporter,
+    Start,
     check_counts,
     generator,
     make_problem,
-    sites_of,
+    terms_of,
 )
 from gpclass.montecarlo.samples import Samples
 from gpclass.montecarlo.slice_step import Chains, Tilt, slice_step
-from gpclass.priors import Prior
 
 Array = NDArray[np.float64]
 
 
+@final
 @dataclass(frozen=True)
-class Draws(ABC):
-    """Draws of the latent posterior ``p(f | y)``; ``...`` stands for n, or n and C.
+class SliceSamples:
+    """Draws of the latent posterior ``p(f | y)``.
+
+    Shapes begin with n, the number of rows, and for many classes with n, C.
 
     Parameters
     ----------
-    f : ndarray of shape (..., n_draws, n_chains)
+    f : ndarray of shape (n, n_draws, n_chains) or (n, C, n_draws, n_chains)
         Latent values, about the prior's own mean.
-    a : ndarray of shape (..., n_draws, n_chains)
+    a : ndarray of the same shape
         ``f = K a``, so that a draw's mean at a new input is ``k^T a``.
     log_likelihood : ndarray of shape (n_draws, n_chains)
         ``sum_i w_i log p(y_i | f_i)``.
     evaluations_per_step : float
         Values of the log likelihood for one move of one chain: 1 where the first point of every
-        ellipse is accepted; every one above is a bracket that was shrunk.
+        ellipse is accepted, and one more for every rejection.
     n_stuck : int
-        Moves whose bracket shrank to the point itself; rounding alone can cause one.
+        Moves that found no other point; rounding alone can cause one.
     seconds : float
         Time taken.
     """
@@ -70,28 +62,28 @@ class Draws(ABC):
     seconds: float
 
     @property
-    @abstractmethod
-    def samples(self) -> Samples | ClassSamples:
+    def samples(self) -> Samples:
         """All draws of all chains, for predictions."""
+        return Samples(self.a.reshape(*self.a.shape[:-2], -1))
 
     @property
     def mean(self) -> Array:
-        """Posterior means, shape (...)."""
+        """Posterior means, shape (n,) or (n, C)."""
         return np.asarray(self.f.mean(axis=(-2, -1)))
 
     @property
     def variance(self) -> Array:
-        """Posterior variances, shape (...)."""
+        """Posterior variances, shape (n,) or (n, C)."""
         return np.asarray(self.f.var(axis=(-2, -1)))
 
     @cached_property
     def effective_sample_size(self) -> Array:
-        """Of each latent value, shape (...)."""
+        """Of each latent value, shape (n,) or (n, C)."""
         return effective_sample_size(self.f)
 
     @cached_property
     def rhat(self) -> Array:
-        """Split R-hat of each latent value, shape (...)."""
+        """Split R-hat of each latent value, shape (n,) or (n, C)."""
         return split_rhat(self.f)
 
     @cached_property
@@ -105,64 +97,17 @@ class Draws(ABC):
         return float(split_rhat(self.log_likelihood))
 
 
-@final
-@dataclass(frozen=True)
-class SliceSamples(Draws):
-    """Draws of the latent posterior of two classes: arrays of shape (n, n_draws, n_chains)."""
+class RunLength(NamedTuple):
+    """How long the chains run: `elliptical_slice_sampling` has the meanings."""
 
-    @property
-    def samples(self) -> Samples:
-        """All draws of all chains, for predictions."""
-        return Samples(self.a.reshape(len(self.a), -1))
-
-
-@final
-@dataclass(frozen=True)
-class ClassSliceSamples(Draws):
-    """Draws of the latents of many classes: arrays of shape (n, C, n_draws, n_chains)."""
-
-    @property
-    def samples(self) -> ClassSamples:
-        """All draws of all chains, for predictions."""
-        return ClassSamples(self.a.reshape(*self.a.shape[:2], -1))
-
-
-@overload
-def elliptical_slice_sampling(
-    K: Prior | ArrayLike,
-    y: ArrayLike,
-    likelihood: Likelihood,
-    *,
-    weights: ArrayLike | None = None,
-    n_samples: int = 1000,
-    n_burn: int = 500,
-    n_chains: int = 20,
-    thin: int = 30,
-    random_state: RandomState = None,
-    progress: Progress = None,
-    init: Approximation | Sites | None = None,
-) -> SliceSamples: ...
-
-
-@overload
-def elliptical_slice_sampling(
-    K: ClassCovariance,
-    y: ArrayLike,
-    likelihood: ClassLikelihood,
-    *,
-    weights: ArrayLike | None = None,
-    n_samples: int = 1000,
-    n_burn: int = 500,
-    n_chains: int = 20,
-    thin: int = 30,
-    random_state: RandomState = None,
-    progress: Progress = None,
-    init: ClassStart | None = None,
-) -> ClassSliceSamples: ...
+    n_samples: int
+    n_burn: int
+    n_chains: int
+    thin: int
 
 
 def elliptical_slice_sampling(
-    K: Any,
+    K: Covariance,
     y: ArrayLike,
     likelihood: Likelihood | ClassLikelihood,
     *,
@@ -173,8 +118,8 @@ def elliptical_slice_sampling(
     thin: int = 30,
     random_state: RandomState = None,
     progress: Progress = None,
-    init: Any = None,
-) -> SliceSamples | ClassSliceSamples:
+    init: Start | None = None,
+) -> SliceSamples:
     """Draw from ``p(f | y)`` by elliptical slice sampling, all chains in step.
 
     Parameters
@@ -212,8 +157,7 @@ def elliptical_slice_sampling(
 
     Returns
     -------
-    SliceSamples, or ClassSliceSamples for a ClassLikelihood
-        The latter predict by `ClassSamplePosterior`.
+    SliceSamples
 
     Raises
     ------
@@ -236,95 +180,45 @@ def elliptical_slice_sampling(
     >>> bool(np.allclose(draws.mean, [0.56419, -0.56419], atol=0.1))
     True
     """
-    rng = generator(random_state)
-    counts = {"n_samples": n_samples, "n_burn": n_burn, "n_chains": n_chains, "thin": thin}
-    if not isinstance(likelihood, ClassLikelihood):
-        problem = make_problem(K, y, likelihood, weights)
-        sites = sites_of(init, problem.prior.n, "init")
-        return sample(problem, sites, **counts, rng=rng, progress=progress)
-    class_prior = as_class_prior(K, y)
-    problem = make_class_problem(class_prior, y, likelihood, weights)
-    terms = class_terms_of(init, class_prior, "init")
-    run = _run(problem, terms, **counts, rng=rng, progress=progress)
-    C = class_prior.n_classes
-    f, a = (np.ascontiguousarray(unstacked(values, C)) for values in (run.f, run.a))
-    return ClassSliceSamples(f, a, *run[2:])
+    length = RunLength(n_samples, n_burn, n_chains, thin)
+    check_counts(**length._asdict())
+    problem = make_problem(K, y, likelihood, weights)
+    terms = terms_of(init, problem, "init")
+    return sample(problem, terms, length, generator(random_state), progress)
 
 
 def sample(
-    problem: Problem,
-    sites: Sites | None,
-    *,
-    n_samples: int,
-    n_burn: int,
-    n_chains: int,
-    thin: int,
+    problem: LatentProblem,
+    terms: SiteTerms | None,
+    length: RunLength,
     rng: np.random.Generator,
-    progress: Progress,
+    progress: Progress = None,
 ) -> SliceSamples:
-    """`elliptical_slice_sampling` of a checked problem, around its prior beside the sites."""
-    run = _run(
-        problem,
-        sites,
-        n_samples=n_samples,
-        n_burn=n_burn,
-        n_chains=n_chains,
-        thin=thin,
-        rng=rng,
-        progress=progress,
-    )
-    return SliceSamples(*run)
-
-
-class _Run(NamedTuple):
-    """The fields of `Draws`, latent values stacked where there are many classes."""
-
-    f: Array
-    a: Array
-    log_likelihood: Array
-    evaluations_per_step: float
-    n_stuck: int
-    seconds: float
-
-
-def _run(
-    problem: Problem,
-    sites: Sites | ClassTerms | None,
-    *,
-    n_samples: int,
-    n_burn: int,
-    n_chains: int,
-    thin: int,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> _Run:
-    check_counts(n_samples=n_samples, n_burn=n_burn, n_chains=n_chains, thin=thin)
+    """`elliptical_slice_sampling` of a checked problem, with the ellipses of its prior given terms."""
     began = time.perf_counter()
     prior, log_likelihood = problem.prior, problem.log_likelihood
-    gaussian: LatentGaussian | ClassGaussian = prior
-    tilt = Tilt()
-    if sites is not None:
-        gaussian, tilt = problem.beside(sites), Tilt.without(sites, 1.0, problem.no_sites)
-    n_draws = -(-n_samples // n_chains)
-    f = np.empty((prior.n, n_draws, n_chains))
+    proposal = problem.proposal(terms)
+    gaussian, tilt = proposal.gaussian, Tilt.over(proposal, 1.0, proposal.terms)
+    n_chains, n_draws = length.n_chains, -(-length.n_samples // length.n_chains)
+    f = np.empty((prior.size, n_draws, n_chains))
     a, values = np.empty_like(f), np.empty((n_draws, n_chains))
     start = gaussian.draw(rng, n_chains).f
     chains = Chains(start, log_likelihood(start))
-    n_steps = n_burn + n_draws * thin
+    n_steps = length.n_burn + n_draws * length.thin
     n_evaluations = n_stuck = 0
     reporter = Reporter(progress, n_steps, "elliptical slice sampling")
     for step in range(n_steps):
         chains, counts = slice_step(gaussian, tilt, log_likelihood, chains, rng)
         n_evaluations += counts.n_evaluations
         n_stuck += counts.n_stuck
-        draw, rest = divmod(step + 1 - n_burn, thin)
+        draw, rest = divmod(step + 1 - length.n_burn, length.thin)
         if draw > 0 and rest == 0:
             f[:, draw - 1], values[draw - 1] = chains
             a[:, draw - 1] = prior.inverse_times(chains.f)
         reporter.step()
-    return _Run(
-        f=f,
-        a=a,
+    return SliceSamples(
+        f=problem.by_function(f),
+        a=problem.by_function(a),
         log_likelihood=values,
         evaluations_per_step=n_evaluations / (n_steps * n_chains),
         n_stuck=n_stuck,

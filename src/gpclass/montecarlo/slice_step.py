@@ -7,67 +7,45 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference.sites import Sites
-from gpclass.montecarlo.class_gaussian import ClassGaussian, ClassTerms
-from gpclass.montecarlo.gaussian import LatentGaussian
+from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 
 Array = NDArray[np.float64]
 
-LogLikelihood = Callable[[Array], Array]
-"""From latent values of shape (n, R) to one logarithm a chain, shape (R,), for any R."""
-
-# A bracket loses about half its width a rejection: after 100 it is below the rounding of an angle,
-# and the chain is where it was, on the slice by definition.
-MOST_SHRINKS: Final = 100
-
-
-def log_sites(sites: Sites | ClassTerms, f: Array) -> Array:
-    """``sum_i nu_i f_i - tau_i f_i^2 / 2`` for each column of f of shape (n, R)."""
-    if isinstance(sites, ClassTerms):
-        return sites.log_value(f)
-    return np.asarray(
-        np.einsum("i,ij->j", sites.nu, f) - 0.5 * np.einsum("i,ij,ij->j", sites.tau, f, f)
-    )
+# A rejection about halves the bracket: after 100 its width is below the rounding of an angle, and
+# the chain stays where it was, on the slice by definition.
+MAX_REJECTIONS: Final = 100
 
 
 @final
 @dataclass(frozen=True)
 class Tilt:
-    """What a Gaussian is multiplied by: ``exp(power * log_likelihood(f)) prod_i site_i(f_i)``.
+    """What a Gaussian is multiplied by: ``exp(power * log_likelihood(f)) prod_i term_i(f_i)``.
 
     Parameters
     ----------
     power : float
         Inverse temperature of the likelihood.
-    sites : Sites or ClassTerms, default=None
-        None: without. Their precisions may have any sign.
+    terms : SiteTerms, default=None
+        None: without.
     """
 
     power: float = 1.0
-    sites: Sites | ClassTerms | None = None
+    terms: SiteTerms | None = None
 
     @classmethod
-    def without(cls, guide: Sites | ClassTerms, power: float, sites: Sites | ClassTerms) -> "Tilt":
-        """The likelihood and the sites to powers ``power`` and ``1 - power``, over the guide."""
-        if isinstance(sites, ClassTerms) and isinstance(guide, ClassTerms):
-            terms = sites.powered(1.0 - power).times(guide.powered(-1.0))
-            return cls(power, terms if terms.terms else None)
-        if isinstance(sites, Sites) and isinstance(guide, Sites):
-            rest = Sites(
-                (1.0 - power) * sites.nu - guide.nu,
-                (1.0 - power) * sites.tau - guide.tau,
-            )
-            return cls(power, rest if rest.nu.any() or rest.tau.any() else None)
-        raise TypeError("sites and guide must be of one kind")
+    def over(cls, proposal: Proposal, power: float, sites: SiteTerms) -> "Tilt":
+        """``p(y|f)^power prod_i site_i^(1 - power)``, divided by the proposal's terms."""
+        rest = sites.over(proposal.terms, 1.0 - power)
+        return cls(power, None if rest.trivial else rest)
 
     def log_density(self, log_likelihood: Array, f: Array) -> Array:
-        """Logarithm at f of shape (n, R), whose log likelihoods are given, shape (R,)."""
+        """Logarithm at f of shape (C n, R), whose log likelihoods are given, shape (R,)."""
         value = self.power * log_likelihood
-        return value if self.sites is None else value + log_sites(self.sites, f)
+        return value if self.terms is None else value + self.terms.log_value(f)
 
 
 class Chains(NamedTuple):
-    """Where R chains are: f of shape (n, R) and the log likelihood there, shape (R,)."""
+    """Where R chains are: f of shape (C n, R) and the log likelihood there, shape (R,)."""
 
     f: Array
     log_likelihood: Array
@@ -81,9 +59,9 @@ class StepCounts(NamedTuple):
 
 
 def slice_step(
-    gaussian: LatentGaussian | ClassGaussian,
+    gaussian: LatentGaussian,
     tilt: Tilt,
-    log_likelihood: LogLikelihood,
+    log_likelihood: Callable[[Array], Array],
     chains: Chains,
     rng: np.random.Generator,
 ) -> tuple[Chains, StepCounts]:
@@ -94,18 +72,13 @@ def slice_step(
 
     Parameters
     ----------
-    gaussian : LatentGaussian or ClassGaussian
+    gaussian : LatentGaussian
         Of the ellipses.
     tilt : Tilt
     log_likelihood : callable
-        From f of shape (n, R) to shape (R,).
+        From f of shape (C n, R) to shape (R,), for any R.
     chains : Chains
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    chains : Chains
-    counts : StepCounts
 
     References
     ----------
@@ -123,13 +96,13 @@ def slice_step(
     searching = np.arange(R)
     here, there = centred, other
     n_evaluations = 0
-    for _ in range(MOST_SHRINKS):
+    for _ in range(MAX_REJECTIONS):
         f = here * np.cos(trial)
         f += there * np.sin(trial)
         f += mean
         value = log_likelihood(f)
         n_evaluations += len(searching)
-        # with equality, for a hard threshold whose -1e300 a threshold cannot be told from
+        # equality counts: a hard threshold has log 0 = -1e300, and that less a little is itself
         hit = tilt.log_density(value, f) >= threshold[searching]
         found = searching[hit]
         angle[found], values[found] = trial[hit], value[hit]

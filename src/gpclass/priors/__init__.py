@@ -1,6 +1,24 @@
-"""How p(f) is held: as a dense matrix, for now."""
+"""How the prior over the latent values is held."""
 
-from gpclass.priors.base import Prior, SiteFactor
-from gpclass.priors.dense import DenseFactor, DensePrior
+from gpclass.priors.base import (
+    CovarianceProducts,
+    PosteriorCovariance,
+    Prior,
+    PriorForm,
+    RefactoredCovariance,
+    SequentialCovariance,
+    SiteFactor,
+)
+from gpclass.priors.dense import Dense, DensePrior
 
-__all__ = ["DenseFactor", "DensePrior", "Prior", "SiteFactor"]
+__all__ = [
+    "CovarianceProducts",
+    "Dense",
+    "DensePrior",
+    "PosteriorCovariance",
+    "Prior",
+    "PriorForm",
+    "RefactoredCovariance",
+    "SequentialCovariance",
+    "SiteFactor",
+]

@@ -1,29 +1,107 @@
-"""The questions that an inference method asks a prior; it never sees how K is held."""
+"""The questions that inference and learning ask a prior N(0, K); they never see how K is held.
+
+A `Prior` makes a `SiteFactor` for the precisions of the sites: means, evidence and predictions
+come from that. What costs more, the marginal variances and the gradient, comes from the factor's
+`PosteriorCovariance`. Sequential schedules take a `SequentialCovariance`. A `PriorForm` makes the
+prior from a kernel and carries gradients back to it.
+"""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 Array = NDArray[np.float64]
 
 
-class SiteFactor(ABC):
-    """What a prior N(0, K) becomes beside sites of precision ``tau``, which may be negative.
+class CovarianceProducts(ABC):
+    """Products with ``Sigma = (K^-1 + T)^-1`` in about n^2 operations.
 
-    Everything is expressed by ``M = J + S K S`` with ``S = |T|^1/2`` and J the signs of T, which
-    is RW06's ``B = I + S K S`` (eq. 3.26) where none is negative, and never by an inverse of K.
-    ``R = S M^-1 S = (K + T^-1)^-1`` and ``Sigma = (K^-1 + T)^-1 = K - K R K``.
+    Right where they are weighted by site precisions, that is as ``S Sigma S`` is right.
+    """
+
+    @abstractmethod
+    def multiply(self, v: Array) -> Array:
+        """``Sigma v``, shape (n,)."""
+
+    @abstractmethod
+    def multiply_squared(self, v: Array) -> Array:
+        """``(Sigma o Sigma) v``, the square taken entry by entry, shape (n,)."""
+
+
+class PosteriorCovariance(ABC):
+    """What is known of ``Sigma = (K^-1 + T)^-1`` once the inverse of a factor was formed.
+
+    It holds that inverse, of n x n numbers for a dense prior: keep it no longer than needed.
 
     Attributes
     ----------
-    forms_covariance : bool
-        Whether Sigma can be formed for about what the factor cost. Where it cannot, iterations
-        do without their Newton steps in all sites at once.
+    variances : ndarray of shape (n,)
+        Marginal variances, the diagonal of Sigma.
     """
 
-    forms_covariance: ClassVar[bool] = True
+    variances: Array
+
+    @abstractmethod
+    def products(self) -> CovarianceProducts:
+        """Products with Sigma; asked only where `SiteFactor.has_products`."""
+
+    @abstractmethod
+    def pullback(
+        self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
+    ) -> Any:
+        """Cotangent by K of an evidence with these adjoints, as `PriorForm.pull` takes it.
+
+        The gradient of ``(nu^T m - log |I + T K|) / 2 + g^T m + h^T diag(Sigma)`` at fixed sites,
+        ``G = (a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T`` with ``P = (I + T K)^-1``,
+        ``R = P T`` and ``a = P nu = K^-1 m``. g and h (None: zero) are the evidence's derivatives
+        by the marginal means and variances; an entry of h is ignored where tau is zero. The
+        explicit and implicit terms of RW06 eq. 5.22 to 5.24 are Laplace's case.
+        """
+
+
+class SequentialCovariance(ABC):
+    """Sigma while its sites change block by block (RW06 eq. 3.53); the caller owns it."""
+
+    @abstractmethod
+    def rows(self, part: slice) -> Array:
+        """Rows ``Sigma_B`` of a block of sites, shape (k, n)."""
+
+    @abstractmethod
+    def update(self, part: slice, rows: Array, d_tau: Array) -> None:
+        """Change the precisions of a block by ``d_tau``; ``rows`` are those that it has now.
+
+        ``Sigma - Sigma_B^T W Sigma_B`` with ``W = (D^-1 + Sigma_BB)^-1``, ``D = diag(d_tau)``.
+
+        Raises
+        ------
+        LinAlgError, NotPositiveDefiniteError
+            Where the new posterior is not proper.
+        """
+
+    @abstractmethod
+    def own_variance(self, i: int, tau: Array) -> float:
+        """Variance of latent i that `rows` leaves out, as no other latent shares it."""
+
+
+class SiteFactor(ABC):
+    """A prior N(0, K) given sites of precision ``tau`` (T its diagonal matrix; of any sign).
+
+    ``R = (K + T^-1)^-1`` and ``Sigma = (K^-1 + T)^-1 = K - K R K``. A dense K is factorised as
+    ``B = I + S K S``, ``S = T^1/2`` (RW06 eq. 3.26); an inverse of K is never formed.
+
+    Attributes
+    ----------
+    has_products : bool
+        Whether `PosteriorCovariance.products` costs no more than the factor did. Where it does,
+        iterations do without Newton's method on all sites at once.
+    """
+
+    has_products: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -36,47 +114,24 @@ class SiteFactor(ABC):
         """``log |I + T K|``."""
 
     @abstractmethod
-    def shrink(self, r: Array) -> Array:
-        """``(I + T K)^-1 r = r - R K r``, shape (n,)."""
+    def solve(self, r: Array) -> Array:
+        """``(I + T K)^-1 r``, shape (n,) (RW06 Algorithm 3.1, lines 5 to 7)."""
 
     @abstractmethod
-    def marginal_variances(self) -> Array:
-        """Diagonal of Sigma, shape (n,)."""
+    def covariance(self) -> PosteriorCovariance:
+        """Form what marginal variances and gradients need: more work than the factor itself."""
 
     @abstractmethod
-    def multiply(self, v: Array) -> Array:
-        """``Sigma v``, shape (n,)."""
-
-    @abstractmethod
-    def covariance(self) -> Array:
-        """Lower triangle of Sigma, shape (n, n), without what `Prior.variance_apart` says."""
-
-    @abstractmethod
-    def weighted_covariance(self, *, last: bool) -> Array:
-        """Lower triangle of Sigma, shape (n, n), right where it is weighted by site precisions.
-
-        That is, as ``S Sigma S`` is right. Cheaper than `covariance` after the variances, and in
-        the memory that they left where nothing else will be asked (``last``).
-        """
-
-    @abstractmethod
-    def release(self) -> None:
-        """Give up the memory of what can be computed again."""
-
-    @abstractmethod
-    def pullback(
-        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
-    ) -> object:
-        """Cotangent by the prior's covariance of an evidence with these adjoints.
-
-        ``(a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T``, where ``P = (I + T K)^-1`` and g and
-        h (None: zero) are the derivatives of the evidence by the marginal means and variances; h
-        is zero beside sites of no precision, which do not move.
-        """
+    def sequential_covariance(self) -> SequentialCovariance:
+        """Sigma as sequential schedules need it, a new object at each call."""
 
     @abstractmethod
     def reduced_variance(self, K_cross: Array) -> Array:
-        """``diag(K_cross^T R K_cross)`` for K_cross of shape (n, m), which is overwritten."""
+        """``diag(K_cross^T R K_cross)``, shape (m,), for K_cross of shape (n, m), overwritten."""
+
+    @abstractmethod
+    def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
+        """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
 
 
 class Prior(ABC):
@@ -85,9 +140,9 @@ class Prior(ABC):
     What follows is about ``f - mean``, which is zero-mean.
 
     Laws, each a check in `gpclass.testing.check_prior`: ``multiply`` is linear and symmetric,
-    ``diagonal`` is that of ``multiply``, and for a factor of any ``tau`` of a proper posterior:
-    ``shrink(r + tau * multiply(r)) = r``; ``marginal_variances`` is the diagonal of
-    ``v -> multiply(shrink(v))``; ``log_det`` is that of ``I + T K``.
+    ``diagonal`` is that of ``multiply``, and for a factor of any ``tau`` with a proper posterior:
+    ``solve(r + tau * multiply(r)) = r``; the variances are the diagonal of
+    ``v -> multiply(solve(v))``; ``log_det`` is that of ``I + T K``.
     """
 
     mean: Array | None
@@ -103,22 +158,94 @@ class Prior(ABC):
         """Prior variances, shape (n,)."""
 
     @abstractmethod
-    def multiply(self, v: Array) -> Array:
-        """``K v``, shape (n,)."""
-
-    def variance_apart(self, tau: Array, i: int) -> float:
-        """What a latent's variance beside sites has that no other latent shares.
-
-        It is part of `SiteFactor.marginal_variances`, and not of `SiteFactor.covariance`.
-        """
-        return 0.0
-
-    @abstractmethod
-    def factor(self, tau: Array) -> SiteFactor:
-        """Factorise ``J + S K S`` for site precisions ``tau`` of shape (n,).
+    def check(self) -> None:
+        """Refuse a covariance that is not positive semi-definite, which `factor` may not notice.
 
         Raises
         ------
         NotPositiveDefiniteError
-            Where the posterior beside these sites is not proper.
+            Naming the kernel and what to do.
         """
+
+    @abstractmethod
+    def multiply(self, v: Array) -> Array:
+        """``K v``, shape (n,)."""
+
+    @abstractmethod
+    def inner(self, G: Any) -> float:
+        """``sum_ij G_ij K_ij`` for a cotangent G: the derivative by the logarithm of K's scale."""
+
+    @abstractmethod
+    def factor(self, tau: Array) -> SiteFactor:
+        """Factorise for site precisions ``tau`` of shape (n,).
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where the posterior given these sites is not proper.
+        """
+
+
+class PriorForm(ABC):
+    """How a prior is made from a kernel: a frozen dataclass of settings."""
+
+    @abstractmethod
+    def make(self, kernel: Kernel, X: Any, jitter: float) -> Prior:
+        """Prior at the training inputs X, with ``jitter`` added to its variances."""
+
+    @abstractmethod
+    def pull(self, kernel: Kernel, X: Any, prior: Any, G: Any) -> Array:
+        """Gradient by ``kernel.theta`` from the cotangent G by the covariance of ``prior``.
+
+        ``prior`` was made by this form, and G by a `PosteriorCovariance` of it.
+        """
+
+    @abstractmethod
+    def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
+        """Covariances with m new inputs, new arrays.
+
+        Returns
+        -------
+        K_cross : ndarray of shape (n, m)
+            Between training and new latent values under this form of the prior.
+        k_diag : ndarray of shape (m,)
+            Prior variances of the new latent values.
+        """
+
+
+def _nothing(i: int, tau: Array) -> float:
+    return 0.0
+
+
+@final
+@dataclass
+class RefactoredCovariance(SequentialCovariance):
+    """Sigma of a prior that is cheap to factorise: a new factor at every change.
+
+    Parameters
+    ----------
+    prior : Prior
+    factor : SiteFactor
+    own : callable, default=nothing
+        `own_variance` of the prior.
+    """
+
+    prior: Prior
+    factor: SiteFactor
+    own: Callable[[int, Array], float] = _nothing
+
+    def rows(self, part: slice) -> Array:
+        """Rows of Sigma, one product a row."""
+        units = np.zeros((part.stop - part.start, self.prior.n))
+        units[:, part] = np.eye(len(units))
+        return np.stack([self.prior.multiply(self.factor.solve(unit)) for unit in units])
+
+    def update(self, part: slice, rows: Array, d_tau: Array) -> None:
+        """Factorise for the changed precisions."""
+        tau = self.factor.tau.copy()
+        tau[part] += d_tau
+        self.factor = self.prior.factor(tau)
+
+    def own_variance(self, i: int, tau: Array) -> float:
+        """As it was given."""
+        return self.own(i, tau)

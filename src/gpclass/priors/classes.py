@@ -1,24 +1,26 @@
-"""The prior of many classes' latent functions, and the posterior beside coupled sites."""
+"""The dense prior of many classes' latent functions, and the posterior given coupled sites."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.kernels import cross, diagonal, evaluate, pullback
 from gpclass.priors import DensePrior
 from gpclass.priors.coupled import CoupledFactor, as_crosses
+from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
 
 Array = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True)
-class ClassPrior:
+class ClassPrior(JointPrior):
     """Independent zero-mean Gaussian processes, one a class, at the training inputs.
 
     Parameters
@@ -126,44 +128,64 @@ class ClassPrior:
         ]
         return np.stack(columns, axis=1)
 
-    @cached_property
-    def in_single(self) -> tuple[NDArray[np.float32], ...]:
-        """`covariances` in single precision."""
-        if self.shared:
-            return (self.covariances[0].astype(np.float32),) * self.n_classes
-        return tuple(K.astype(np.float32) for K in self.covariances)
-
-    def factor(self, d: Array, *, single: bool = False) -> CoupledFactor:
-        """Factorise the prior beside sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``.
-
-        Parameters
-        ----------
-        d : ndarray of shape (n, C)
-            Not negative. A row of zeros is a row without a site.
-        single : bool, default=False
-            Whether in single precision, for half the time and memory.
-
-        Raises
-        ------
-        ValueError
-            For another shape, and for entries that are negative or not finite.
-        NotPositiveDefiniteError
-            Where a covariance is not positive semi-definite.
-        """
+    def factor(self, d: Array) -> CoupledFactor:
+        """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``; see `JointPrior`."""
         if d.shape != (self.n, self.n_classes):
             raise ValueError(f"d must have shape {(self.n, self.n_classes)}, got {d.shape}")
         if not (np.isfinite(d).all() and (d >= 0).all()):
             raise ValueError("d must be finite and not negative")
-        if single:
-            return CoupledFactor.of(self.in_single, d)
         try:
             return CoupledFactor.of(self.covariances, d)
         except NotPositiveDefiniteError as error:
             self.check()
             raise NotPositiveDefiniteError(
-                f"the kernel {self.description} is too badly conditioned beside these sites "
+                f"the kernel {self.description} is too badly conditioned with these sites "
                 f"({error}); add a WhiteKernel to it, or bound its variance"
             ) from error
+
+    def preconditioner(self, omega: Array) -> "SharedPreconditioner | None":
+        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor in the place of C + 1."""
+        return SharedPreconditioner.of(self.covariances[0], omega) if self.shared else None
+
+
+@final
+@dataclass(frozen=True)
+class SharedPreconditioner:
+    """``(K^-1 + diag(omega))^-1`` for every class.
+
+    With ``B = I + S K S``, ``S = diag(omega)^1/2``, the pair of ``z = (I + S^2 K)^-1 r`` and
+    ``K z = (r - z) / omega`` costs one product with B^-1 for all classes, and none with K.
+
+    Parameters
+    ----------
+    inverse : ndarray of shape (n, n)
+        Of B.
+    omega : ndarray of shape (n,)
+    """
+
+    inverse: Array
+    omega: Array
+
+    @classmethod
+    def of(cls, K: Array, omega: Array) -> "SharedPreconditioner":
+        """Factorise B.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where B is not positive definite in float64.
+        """
+        B = linalg.scale_rows_and_columns(K, np.sqrt(omega))
+        B.flat[:: len(B) + 1] += 1.0
+        linalg.invert_factored_in_place(linalg.cholesky(B, "I + S K S"))
+        linalg.mirror_lower(B)
+        return cls(B, omega)
+
+    def apply(self, R: Array) -> tuple[Array, Array]:
+        """Pair ``(Z, K Z)`` with ``K Z = (K^-1 + diag(omega))^-1 R``, shape (n, C) each."""
+        root = np.sqrt(self.omega)[:, None]
+        Z = root * linalg.product(self.inverse, R / root)
+        return Z, (R - Z) / self.omega[:, None]
 
 
 @final
@@ -212,8 +234,8 @@ class ClassPosterior:
     Parameters
     ----------
     sites : ClassSites
-    factor : CoupledFactor
-        Of the prior beside the sites' precisions.
+    factor : JointFactor
+        Of the prior given the sites' precisions.
     mean_weights : ndarray of shape (n, C)
         ``a_c = K_c^-1 m_c``, so that the mean at new inputs is ``k_c^T a_c``.
     mean : ndarray of shape (n, C)
@@ -230,16 +252,16 @@ class ClassPosterior:
     """
 
     sites: ClassSites
-    factor: CoupledFactor
+    factor: JointFactor
     mean_weights: Array
     mean: Array
 
     @classmethod
-    def from_sites(cls, class_prior: ClassPrior, sites: ClassSites) -> "ClassPosterior":
+    def from_sites(cls, prior: JointPrior, sites: ClassSites) -> "ClassPosterior":
         """Condition the prior on the sites: ``a = (I + W K)^-1 b``."""
-        factor = class_prior.factor(sites.d)
-        a = factor.shrink(sites.b)
-        return cls(sites, factor, a, class_prior.multiply(a))
+        factor = prior.factor(sites.d)
+        a = factor.solve(sites.b)
+        return cls(sites, factor, a, prior.multiply(a))
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean and covariance of the classes at m new inputs (RW06 Algorithm 3.4).
@@ -262,20 +284,12 @@ class ClassPosterior:
         A row's bits depend on that row alone.
         """
         crosses = as_crosses(K_cross, self.mean.shape[1])
-        # summed in one order whatever m is; see SitePosterior.predict
-        mean = np.stack(
-            [
-                np.einsum("ij,i->j", cross, a)
-                for cross, a in zip(crosses, self.mean_weights.T, strict=True)
-            ],
-            axis=1,
-        )
-        return mean[: len(k_diag)], self.factor.predict(crosses, k_diag)
+        return self._mean(crosses)[: len(k_diag)], self.factor.predict(crosses, k_diag)
 
     def joint(
         self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]
     ) -> tuple[Array, Array]:
-        """Latent mean and covariance of all values at m new inputs.
+        """Latent mean, shape (m, C), and covariance, (m, C, m, C), of all values at m new inputs.
 
         Parameters
         ----------
@@ -283,19 +297,57 @@ class ClassPosterior:
             Covariance of training and new inputs, of all classes or of each.
         K_new : ndarray of shape (m, m), or sequence of C such arrays
             Prior covariance of the new inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, m, C)
         """
         covariance = self.factor.joint(K_cross, K_new)
         crosses = as_crosses(K_cross, self.mean.shape[1])
-        mean = np.stack(
-            [
-                np.einsum("ij,i->j", cross, a)
-                for cross, a in zip(crosses, self.mean_weights.T, strict=True)
-            ],
-            axis=1,
-        )
-        return mean[: len(covariance)], covariance
+        return self._mean(crosses)[: len(covariance)], covariance
+
+    def _mean(self, crosses: Sequence[Array]) -> Array:
+        # einsum sums in one order whatever m is; see SitePosterior.predict
+        means = [
+            np.einsum("ij,i->j", cross, a)
+            for cross, a in zip(crosses, self.mean_weights.T, strict=True)
+        ]
+        return np.stack(means, axis=1)
+
+
+@final
+@dataclass(frozen=True)
+class DenseClasses(JointPriorForm):
+    """Whole covariance matrices in memory: one that the classes share, or one a class."""
+
+    def make(
+        self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
+    ) -> ClassPrior:
+        """`ClassPrior` of the kernels at the inputs X."""
+        covariances = []
+        for kernel, jitter in zip(kernels, jitters, strict=True):
+            with np.errstate(over="ignore", invalid="ignore"):  # refused by ClassPrior
+                K = evaluate(kernel, X)
+            if jitter > 0:
+                K = K.copy()
+                K.flat[:: len(K) + 1] += jitter
+            covariances.append(K)
+        K = covariances if len(kernels) > 1 else covariances[0]
+        return ClassPrior(K, n_classes, ", ".join(map(str, kernels)))
+
+    def pull(self, kernels: Sequence[Any], X: Any, prior: ClassPrior | None, G: Array) -> Array:
+        """Gradient by the theta of each kernel in turn; the prior spares its evaluation."""
+        each = G[None] if G.ndim == 2 else G
+        known: Sequence[Array | None] = (None,) * len(each)
+        if prior is not None:
+            known = prior.covariances[: len(each)]
+        parts = [
+            pullback(kernel, X, cotangent, K=K)
+            for kernel, cotangent, K in zip(kernels, each, known, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def cross(self, kernels: Sequence[Any], X: Any, X_new: Any) -> tuple[Any, Array]:
+        """Covariances with the training inputs and variances: of all classes, or of each."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            crosses = [cross(kernel, X, X_new) for kernel in kernels]
+            variances = [diagonal(kernel, X_new, X) for kernel in kernels]
+        if len(crosses) == 1:
+            return crosses[0], variances[0]
+        return crosses, np.stack(variances, axis=1)

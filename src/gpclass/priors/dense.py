@@ -1,24 +1,35 @@
 """The exact prior: the whole n x n covariance matrix in memory."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.priors.base import Prior, SiteFactor
+from gpclass.kernels import cross, diagonal, evaluate, pullback
+from gpclass.priors.base import (
+    CovarianceProducts,
+    PosteriorCovariance,
+    Prior,
+    PriorForm,
+    SequentialCovariance,
+    SiteFactor,
+)
 
 Array = NDArray[np.float64]
 
-# Below this a scale s_i is not divided by: s_i^2 would be lost among the subnormal numbers.
+# A scale s_i = |tau_i|^1/2 below this is not divided by: its square would lose digits as a
+# subnormal number.
 TINY_SCALE: Final = 1e-150
-# Below this part of the prior's precision a site says nothing.
+# A site of less than this part of the prior's precision moves no other latent beyond rounding.
 NO_SITE: Final = 1e-24
 # Rounding makes eigenvalues of a valid K as low as -n eps times its variance, about 1e-12.
 INDEFINITE: Final = 1e-9
+# Columns of K at a time where variances are computed without the inverse.
+COLUMNS: Final = 512
 
 
 @final
@@ -26,9 +37,9 @@ INDEFINITE: Final = 1e-9
 class DenseFactor(SiteFactor):
     """Factor of ``M = J + S K S`` for a dense K, where ``S = |T|^1/2`` and J has the signs of T.
 
-    Without negative precisions M is ``B = I + S K S``. In general ``R = S M^-1 S``,
-    ``S Sigma S = J - J M^-1 J`` and ``|I + T K| = |det M|``. The posterior is proper, that is
-    ``K^-1 + T`` positive definite, if and only if M is quasi-definite with the signs J.
+    Without negative precisions M is ``B = I + S K S`` (RW06 eq. 3.26). In general
+    ``R = S M^-1 S``, ``S Sigma S = J - J M^-1 J`` and ``|I + T K| = |det M|``. The posterior is
+    proper if and only if M is quasi-definite with the signs J.
 
     Parameters
     ----------
@@ -49,8 +60,9 @@ class DenseFactor(SiteFactor):
         """Site precisions, shape (n,)."""
         return self.precision
 
-    @cached_property
-    def _s(self) -> Array:
+    @property
+    def scale(self) -> Array:
+        """The diagonal of S, shape (n,)."""
         return np.sqrt(np.abs(self.precision))
 
     @property
@@ -58,119 +70,166 @@ class DenseFactor(SiteFactor):
         """``log |I + T K|``."""
         return self.scaled.log_det
 
-    def shrink(self, r: Array) -> Array:
+    def solve(self, r: Array) -> Array:
         """``(I + T K)^-1 r = r - R K r`` (RW06 Algorithm 3.1, lines 5 to 7)."""
-        s = self._s
+        s = self.scale
         return r - s * self.scaled.solve(s * linalg.symmetric_product(self.K, r))
 
-    def marginal_variances(self) -> Array:
-        """Diagonal of ``Sigma = K - K R K``, shape (n,)."""
-        return self._variances
+    def covariance(self) -> "DenseCovariance":
+        """Invert M."""
+        M_inv = self.scaled.inverse()
+        return DenseCovariance(self, M_inv, self._variances(M_inv))
 
-    @cached_property
-    def _inverse(self) -> Array:
-        """Lower triangle of ``M^-1``, kept until `pullback` takes its memory."""
-        return self.scaled.inverse()
-
-    @cached_property
-    def _variances(self) -> Array:
+    def _variances(self, M_inv: Array) -> Array:
         # From Sigma = S^-1 J M^-1 S K: Sigma_ii = (J_i / s_i) sum_j (M^-1)_ij s_j K_ji. Every
-        # term carries a factor s_i, so this keeps its digits where (J_i - (M^-1)_ii) / |tau_i|
-        # loses them (small tau) and where K_ii - k' R k does (large K). One pass over the lower
-        # triangles.
-        M_inv = self._inverse
-        n, s = len(self._s), self._s
-        total = np.zeros(n)
-        for start in range(0, n, linalg.BLOCK):
-            stop = min(start + linalg.BLOCK, n)
-            product = self.K[start:stop, :stop] * M_inv[start:stop, :stop]
-            product[:, start:] = np.tril(product[:, start:])
-            total[start:stop] += np.einsum("ij,j->i", product, s[:stop])
-            product[:, start:] = np.tril(product[:, start:], -1)
-            total[:stop] += np.einsum("ij,i->j", product, s[start:stop])
-        variances = np.empty(n)
+        # term has a factor s_i, so this keeps its digits where (J_i - (M^-1)_ii) / |tau_i|
+        # loses them (small tau) and where K_ii - k' R k does (large K).
+        s, variances = self.scale, np.empty(len(M_inv))
+        total = linalg.row_sums_of_product(self.K, M_inv, s)
         usable = s > TINY_SCALE
         variances[usable] = np.sign(self.precision[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
-        for chunk in np.array_split(rest, max(1, len(rest) // 512)):
-            if len(chunk):
-                variances[chunk] = self.K.diagonal()[chunk] - self.reduced_variance(
-                    self.K[:, chunk].copy()
-                )
+        for start in range(0, len(rest), COLUMNS):
+            chunk = rest[start : start + COLUMNS]
+            reduced = self.reduced_variance(self.K[:, chunk].copy())
+            variances[chunk] = self.K.diagonal()[chunk] - reduced
         return np.maximum(variances, 0.0)
 
-    def multiply(self, v: Array) -> Array:
-        """``Sigma v``, shape (n,)."""
-        return linalg.symmetric_product(self.K, self.shrink(v))
-
-    def covariance(self) -> Array:
-        """Lower triangle of ``Sigma = K - K R K``, shape (n, n)."""
-        Sigma, V = self.K.copy(), self.K * self._s[:, None]
+    def sequential_covariance(self) -> "DenseSequential":
+        """Form the lower triangle of ``Sigma = K - K R K``."""
+        Sigma, V = self.K.copy(), self.K * self.scale[:, None]
         self.scaled.subtract_quadratic(Sigma, V)
-        return Sigma
+        return DenseSequential(Sigma)
 
-    def weighted_covariance(self, *, last: bool) -> Array:
-        """Lower triangle of Sigma, shape (n, n), right where it is weighted by site precisions.
+    def reduced_variance(self, K_cross: Array) -> Array:
+        """``diag(K_cross^T R K_cross)`` for K_cross of shape (n, m), which is overwritten."""
+        K_cross *= self.scale[:, None]
+        return self.scaled.quadratic_in_place(K_cross)
 
-        From ``S Sigma S = J - J M^-1 J``, whose rounding is harmless where the entries are
-        weighted by the precisions again, as they are in derivatives of sites.
-        """
-        s = self._s
-        # a site that moves its own marginal by less than rounding moves no other
-        usable = s**2 * self.K.diagonal() > NO_SITE
+    def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
+        """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
+        K_cross *= self.scale[:, None]
+        self.scaled.subtract_quadratic(K_new, K_cross)
+        linalg.mirror_lower(K_new)
+        return K_new
+
+
+@final
+@dataclass(frozen=True)
+class DenseCovariance(PosteriorCovariance):
+    """A `DenseFactor` with the inverse of its M.
+
+    Parameters
+    ----------
+    factor : DenseFactor
+    M_inv : ndarray of shape (n, n)
+        Lower triangle of ``M^-1``.
+    variances : ndarray of shape (n,)
+    """
+
+    factor: DenseFactor
+    M_inv: Array
+    variances: Array
+
+    def products(self) -> "DenseProducts":
+        """Form Sigma and its square from ``S Sigma S = J - J M^-1 J``."""
+        s, signs = self.factor.scale, np.sign(self.factor.tau)
+        usable = s**2 * self.factor.K.diagonal() > NO_SITE
         inverse_scale = np.zeros(len(s))
-        inverse_scale[usable] = 1.0 / (s[usable] * np.sign(self.precision[usable]))
-        variances, M_inv = self._variances, self._inverse
-        if last:
-            self.release()
-        Sigma = linalg.scale_rows_and_columns(M_inv, inverse_scale, out=M_inv if last else None)
+        inverse_scale[usable] = signs[usable] / s[usable]
+        Sigma = linalg.scale_rows_and_columns(self.M_inv, inverse_scale)
         np.negative(Sigma, out=Sigma)
-        Sigma.flat[:: len(s) + 1] = np.where(usable, variances, 0.0)
-        return Sigma
-
-    def release(self) -> None:
-        """Give up the memory of what can be computed again."""
-        self.__dict__.pop("_inverse", None)
+        with np.errstate(over="ignore"):  # an overflow makes the iteration's solver refuse
+            linalg.square_lower_into_upper(Sigma)
+        return DenseProducts(Sigma, np.where(usable, self.variances, 0.0))
 
     def pullback(
-        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
+        self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
     ) -> Array:
         """``d log Z / dK``, ndarray of shape (n, n), symmetric."""
-        c = 0.5 * a
-        if mean_adjoint is not None:
-            c += self.shrink(mean_adjoint)
-        s = self._s
-        # who asked for variances left the inverse here; one n x n array less at the peak
-        G = self.__dict__.pop("_inverse", None)
-        G = self.scaled.inverse() if G is None else G
-        if variance_adjoint is None:
-            linalg.scale_rows_and_columns(G, np.sqrt(0.5) * s, out=G)
+        s = self.factor.scale
+        c = 0.5 * a if by_mean is None else 0.5 * a + self.factor.solve(by_mean)
+        if by_variance is None:
+            G = linalg.scale_rows_and_columns(self.M_inv, np.sqrt(0.5) * s)
             np.negative(G, out=G)
         else:
-            # P = (I + T K)^-1 = S M^-1 J S^-1, so P diag(v) P^T = S M^-1 diag(v / |tau|) M^-1 S
+            # P = (I + T K)^-1 = S M^-1 J S^-1, so P diag(h) P^T = S M^-1 diag(h / |tau|) M^-1 S
+            G = self.M_inv.copy()
             linalg.mirror_lower(G)
-            rows = np.where(s > TINY_SCALE, variance_adjoint, 0.0)
-            rows = rows / np.where(s > TINY_SCALE, self._s, 1.0) ** 2
-            Y = G * np.sqrt(np.abs(rows))[:, None]
+            usable = s > TINY_SCALE
+            h = np.where(usable, by_variance, 0.0) / np.where(usable, s, 1.0) ** 2
+            parts = [
+                (G[rows] * np.sqrt(np.abs(h[rows]))[:, None], sign)
+                for sign, rows in ((1.0, h > 0), (-1.0, h < 0))
+            ]
             G *= -0.5
-            linalg.add_row_products(G, Y[rows > 0], 1.0)
-            linalg.add_row_products(G, Y[rows < 0], -1.0)
+            for Y, sign in parts:
+                linalg.add_row_products(G, Y, sign)
             linalg.scale_rows_and_columns(G, s, out=G)
         linalg.add_symmetric_outer(G, c, a, 0.5)
         linalg.mirror_lower(G)
         return G
 
-    def reduced_variance(self, K_cross: Array) -> Array:
-        """``diag(K_cross^T R K_cross)`` for K_cross of shape (n, m), which is overwritten."""
-        K_cross *= self._s[:, None]
-        return self.scaled.quadratic_in_place(K_cross)
 
-    def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
-        """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
-        K_cross *= self._s[:, None]
-        self.scaled.subtract_quadratic(K_new, K_cross)
-        linalg.mirror_lower(K_new)
-        return K_new
+@final
+@dataclass(frozen=True)
+class DenseProducts(CovarianceProducts):
+    """Products with Sigma and its square, both in the memory of one matrix.
+
+    Parameters
+    ----------
+    triangles : ndarray of shape (n, n)
+        Sigma strictly below the diagonal, its square strictly above; the diagonal is zero.
+    variances : ndarray of shape (n,)
+        The diagonal of Sigma.
+    """
+
+    triangles: Array
+    variances: Array
+
+    def multiply(self, v: Array) -> Array:
+        """``Sigma v``."""
+        return linalg.symmetric_product(self.triangles, v) + self.variances * v
+
+    def multiply_squared(self, v: Array) -> Array:
+        """``(Sigma o Sigma) v``."""
+        return linalg.symmetric_product(self.triangles, v, upper=True) + self.variances**2 * v
+
+
+@final
+@dataclass(frozen=True)
+class DenseSequential(SequentialCovariance):
+    """The lower triangle of Sigma, which `update` overwrites.
+
+    Parameters
+    ----------
+    Sigma : ndarray of shape (n, n)
+    """
+
+    Sigma: Array
+
+    def rows(self, part: slice) -> Array:
+        """Rows of Sigma, shape (k, n)."""
+        start, stop = part.start, part.stop
+        rows = np.empty((stop - start, len(self.Sigma)))
+        rows[:, :start] = self.Sigma[part, :start]
+        rows[:, stop:] = self.Sigma[stop:, part].T
+        block = np.tril(self.Sigma[part, part])
+        rows[:, part] = block + np.tril(block, -1).T
+        return rows
+
+    def update(self, part: slice, rows: Array, d_tau: Array) -> None:
+        """``Sigma - Sigma_B^T W Sigma_B`` as one product of matrices."""
+        system = np.eye(len(d_tau)) + rows[:, part] * d_tau
+        W = d_tau[:, None] * linalg.solve_general(system, np.eye(len(d_tau)))
+        values, vectors = linalg.symmetric_eigen(0.5 * (W + W.T))
+        half = linalg.product((vectors * np.sqrt(np.abs(values))).T, rows)
+        linalg.add_row_products(self.Sigma, half[values > 0], -1.0)
+        linalg.add_row_products(self.Sigma, half[values < 0], 1.0)
+
+    def own_variance(self, i: int, tau: Array) -> float:
+        """Nothing: `rows` has all of it."""
+        return 0.0
 
 
 @final
@@ -191,7 +250,7 @@ class DensePrior(Prior):
     --------
     >>> import numpy as np
     >>> prior = DensePrior(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> prior.factor(np.ones(2)).marginal_variances()
+    >>> prior.factor(np.ones(2)).covariance().variances
     array([0.625, 0.625])
     """
 
@@ -254,6 +313,10 @@ class DensePrior(Prior):
         """``K v``, shape (n,)."""
         return linalg.symmetric_product(self.K, v)
 
+    def inner(self, G: Any) -> float:
+        """``sum_ij G_ij K_ij`` for G of shape (n, n)."""
+        return float(np.einsum("ij,ij->", G, self.K))
+
     def factor(self, tau: Array) -> DenseFactor:
         """Factorise ``J + S K S``.
 
@@ -268,9 +331,40 @@ class DensePrior(Prior):
         negative = tau < 0
         M.flat[:: self.n + 1] += np.where(negative, -1.0, 1.0)
         if negative.any():
-            what = "the posterior precision beside negative site precisions"
+            what = "the posterior precision given negative site precisions"
             return DenseFactor(self.K, tau, linalg.QuasiDefinite.of(M, ~negative, what))
         try:
             return DenseFactor(self.K, tau, linalg.Definite.of(M, "I + S K S"))
         except NotPositiveDefiniteError as error:
             raise self._indefinite(error) from error
+
+
+@final
+@dataclass(frozen=True)
+class Dense(PriorForm):
+    """The exact form: `DensePrior` on the kernel matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> Dense().make(RBF(1.0), np.array([[0.0], [1.0]]), jitter=0.0).K.round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    """
+
+    def make(self, kernel: Kernel, X: Any, jitter: float) -> DensePrior:
+        """Evaluate the kernel."""
+        with np.errstate(over="ignore", invalid="ignore"):  # DensePrior refuses what overflows
+            K = evaluate(kernel, X)
+            if jitter > 0.0:
+                K.flat[:: len(K) + 1] += jitter
+        return DensePrior(K, str(kernel))
+
+    def pull(self, kernel: Kernel, X: Any, prior: DensePrior, G: Array) -> Array:
+        """Gradient by the kernel's theta from G of shape (n, n); see `gpclass.kernels.pullback`."""
+        return pullback(kernel, X, G, K=prior.K)
+
+    def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
+        """The kernel's own covariances and variances."""
+        return cross(kernel, X, X_new), diagonal(kernel, X_new, X)

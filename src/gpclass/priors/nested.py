@@ -1,37 +1,30 @@
 """The prior under which binary EP on probit terms is nested EP for the multinomial probit."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import TINY
-from gpclass.priors import DensePrior, Prior, SiteFactor
-from gpclass.priors.classes import ClassPrior, ClassSites
-from gpclass.priors.coarse import CoarseClasses, room_for
-from gpclass.priors.coupled import CoupledFactor
-from gpclass.priors.dense import DenseFactor
-from gpclass.priors.deviations import mean_deviations, precision_roots
+from gpclass.priors.base import (
+    CovarianceProducts,
+    PosteriorCovariance,
+    Prior,
+    RefactoredCovariance,
+    SiteFactor,
+)
+from gpclass.priors.classes import ClassSites
+from gpclass.priors.joint import JointFactor, JointPrior, as_codes
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# Latents up to which an N x N covariance is formed where one is asked for: 128 MB.
-LARGEST_DENSE: Final = 4096
-# Directions that the sites hold, for each feature of a coarse model, beyond which it misleads.
-CROWDED: Final = 1.2
-# Part of a right-hand side that a solution may leave.
+# Part of a right-hand side that a solution may leave before it is refined.
 LEFT: Final = 1e-12
-# And that one of single precision may leave at first.
-LEFT_IN_SINGLE: Final = 1e-3
-# Variance beyond which single precision holds nothing of use.
-LARGEST_IN_SINGLE: Final = 1e12
-# Bound of a condition beyond which it was found to hold too little.
-LARGEST_CONDITION: Final = 1e6
 
 
 @final
@@ -59,15 +52,11 @@ class NestedPrior(Prior):
 
     Parameters
     ----------
-    class_prior : ClassPrior
+    class_prior : JointPrior
     codes : ndarray of shape (n,)
         Classes of the rows, integers from 0.
     counts : ndarray of shape (n,), default=None
         How often each row is given, whole numbers from one; None: once.
-    single : bool, default=False
-        Whether factors are made in single precision; see `roughly`.
-    last : optional
-        Keeps the classes' factor that was made last; a copy of the prior shares it.
 
     References
     ----------
@@ -77,16 +66,15 @@ class NestedPrior(Prior):
     Examples
     --------
     >>> import numpy as np
+    >>> from gpclass.priors.classes import ClassPrior
     >>> prior = NestedPrior(ClassPrior(np.eye(2), 3), np.array([0, 2]))
     >>> prior.n, prior.diagonal
     (4, array([3., 3., 3., 3.]))
     """
 
-    class_prior: ClassPrior
+    class_prior: JointPrior
     codes: Codes
     counts: Array | None = None
-    single: bool = False
-    last: "_Last" = field(default_factory=lambda: _Last(), repr=False)
     mean: Array | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -98,17 +86,10 @@ class NestedPrior(Prior):
             For codes that are not one class for each row, or counts that are not whole numbers
             from one.
         """
-        n, n_classes = self.class_prior.n, self.class_prior.n_classes
-        codes = np.asarray(self.codes)
-        if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
-            raise ValueError(
-                f"codes must be one integer for each of {n} rows, got shape {codes.shape} of "
-                f"{codes.dtype}"
-            )
-        if n and not (codes.min() >= 0 and codes.max() < n_classes):
-            raise ValueError(
-                f"codes must lie in 0 to {n_classes - 1}, got {codes.min()} to {codes.max()}"
-            )
+        n = self.class_prior.n
+        as_codes(self.codes, n, self.class_prior.n_classes)
+        if not np.issubdtype(self.codes.dtype, np.integer):
+            raise ValueError(f"codes must be integers, got {self.codes.dtype}")
         counts = self.multiplicity
         if counts.shape != (n,) or not ((counts >= 1.0) & (counts % 1.0 == 0.0)).all():
             raise ValueError(f"counts must be {n} whole numbers from one, got {self.counts}")
@@ -135,58 +116,43 @@ class NestedPrior(Prior):
     def diagonal(self) -> Array:
         """Prior variances of one copy's latents, shape (N,)."""
         variances = self.class_prior.diagonal
-        return (self._own(variances) + self._other(variances) + 1.0).ravel()
+        return (self._own(variances) + self.of_others(variances) + 1.0).ravel()
 
     def multiply(self, v: Array) -> Array:
         """``K_g v`` for the mean over a row's copies, shape (N,)."""
-        shared = v.reshape(self.others.shape).sum(axis=1) / self.multiplicity
+        shared = self.row_sums(v) / self.multiplicity
         F = self.class_prior.multiply(self.gather(v))
-        return np.asarray((self._own(F) - self._other(F) + shared[:, None]).ravel())
+        return np.asarray((self._own(F) - self.of_others(F) + shared[:, None]).ravel())
+
+    def check(self) -> None:
+        """Refuse covariances of the classes that are not positive semi-definite."""
+        self.class_prior.check()
+
+    def inner(self, G: Any) -> float:
+        """Not known: a cotangent of this prior is one by the classes' covariances.
+
+        Raises
+        ------
+        NotImplementedError
+            Always: u does not scale with K.
+        """
+        raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":
-        """Factorise beside site precisions (totals over a row's copies) that are not negative.
+        """Factorise for site precisions (totals over a row's copies) that are not negative.
 
         Raises
         ------
         NotPositiveDefiniteError
-            For a negative precision, which no probit term has, for a K that is not positive
-            semi-definite, and for one that single precision does not hold.
+            For a negative precision, which no probit term has, and for a K that is not positive
+            semi-definite.
         """
         if not (tau >= 0.0).all():
             raise NotPositiveDefiniteError(
                 f"site precisions under a NestedPrior must not be negative, got {np.min(tau)}"
             )
-        factor = NestedFactor(self, tau)
-        if tau.any():
-            _ = factor.coupled  # what cannot be factorised is refused here
-            if self.single:
-                factor.check()
-        return factor
-
-    def roughly(self, tau: Array) -> "NestedPrior | None":
-        """The same prior with factors in single precision, which cost half as much.
-
-        None where such a factor would be of no use. The two share the memory of one factor.
-        """
-        of_use = tau.any() and self._fits_single
-        if not (of_use and self._condition(tau) <= LARGEST_CONDITION):
-            return None
-        return replace(self, single=True)
-
-    def variance_apart(self, tau: Array, i: int) -> float:
-        """Variance of a copy's own deviation from the mean of its row's copies."""
-        row, m = i // self.others.shape[1], self.multiplicity
-        terms = tau.reshape(self.others.shape)[row]
-        return float((m[row] - 1.0) / (m[row] + terms.sum()))
-
-    @property
-    def _fits_single(self) -> bool:
-        return float(self.diagonal.max(initial=0.0)) <= LARGEST_IN_SINGLE
-
-    def _condition(self, tau: Array) -> float:
-        """Bound of the condition of every class's ``I + S K S``, by its trace."""
-        traces = (self.precisions(tau) * self.class_prior.diagonal).sum(axis=0)
-        return 1.0 + float(traces.max(initial=0.0))
+        coupled = self.class_prior.factor(self.precisions(tau)) if tau.any() else None
+        return NestedFactor(self, tau, coupled)
 
     def gather(self, v: Array) -> Array:
         """``A^T v``: what latents g say, summed for the classes' latents f, shape (n, C)."""
@@ -214,35 +180,23 @@ class NestedPrior(Prior):
 
     def scatter(self, w: Array) -> Array:
         """The v whose ``A^T v`` is w of shape (n, C), for rows that sum to zero; shape (N,)."""
-        return np.asarray(-self._other(w).ravel())
+        return np.asarray(-self.of_others(w).ravel())
 
-    def dense(self) -> DensePrior:
-        """The same prior with ``K_g`` of shape (N, N) in memory.
+    def own_variance(self, i: int, tau: Array) -> float:
+        """Variance of a copy's own deviation from the mean of its row's copies, given sites."""
+        row = i // self.others.shape[1]
+        m = self.multiplicity[row]
+        return float((m - 1.0) / (m + self.row_sums(tau)[row]))
 
-        Raises
-        ------
-        ValueError
-            For more than `LARGEST_DENSE` latents.
-        """
-        if self.n > LARGEST_DENSE:
-            raise ValueError(
-                f"the covariance of {self.n} = n (C - 1) latents is not formed (the limit is "
-                f"{LARGEST_DENSE}): take the parallel schedule"
-            )
-        n, other = len(self.codes), self.others
-        row = np.repeat(np.arange(n), other.shape[1])
-        own, j = self.codes[row], other.ravel()
-        K_g = np.zeros((self.n, self.n))
-        for c, K in enumerate(self.class_prior.covariances):
-            sign = (own == c).astype(np.float64) - (j == c)
-            K_g += sign[:, None] * K[np.ix_(row, row)] * sign
-        K_g += (row[:, None] == row) / self.multiplicity[row]
-        return DensePrior(K_g, self.class_prior.description)
+    def row_sums(self, v: Array) -> Array:
+        """Sums of each row's latents, shape (n,)."""
+        return np.asarray(v.reshape(self.others.shape).sum(axis=1))
 
     def _own(self, F: Array) -> Array:
         return np.take_along_axis(F, self.codes[:, None], axis=1)
 
-    def _other(self, F: Array) -> Array:
+    def of_others(self, F: Array) -> Array:
+        """Entries of F, shape (n, C), at the other classes of each row, shape (n, C - 1)."""
         return np.take_along_axis(F, self.others, axis=1)
 
     def _classes(self, own: Array, other: Array) -> Array:
@@ -254,78 +208,35 @@ class NestedPrior(Prior):
 
 
 @final
-@dataclass(frozen=True)
-class NestedCoarse:
-    """How the marginal variances under a `NestedPrior` move, nearly.
-
-    Parameters
-    ----------
-    prior : NestedPrior
-    classes : CoarseClasses
-    """
-
-    prior: NestedPrior
-    classes: CoarseClasses
-
-    def variances(self, tau: Array, *, few_digits: bool) -> Array:
-        """Variances for one copy of each row beside site precisions of shape (N,)."""
-        prior, d = self.prior, self.prior.precisions(tau)
-        found = self.classes.deviations(d, single=few_digits)
-        deviations = np.take_along_axis(found, prior.others, axis=1)
-        noise = prior.multiplicity / d.sum(axis=1)
-        return np.asarray((deviations + noise[:, None]).ravel())
-
-
-@dataclass
-class _Last:
-    """The classes' factor of one set of precisions.
-
-    It has C matrices, and as many again for its variances. An iteration hardly ever goes back to
-    the factor before the last, so a prior keeps one: what is asked of another is made again.
-    """
-
-    precision: Array | None = None
-    single: bool = False
-    coupled: CoupledFactor | None = None
-
-    def of(self, prior: NestedPrior, precision: Array) -> CoupledFactor:
-        known = self.precision is precision and self.single == prior.single
-        if self.coupled is None or not known:
-            self.precision = self.coupled = None  # its memory, before the next is made
-            d = prior.precisions(precision)
-            self.coupled = prior.class_prior.factor(d, single=prior.single)
-            self.precision, self.single = precision, prior.single
-        return self.coupled
-
-
-@final
 @dataclass(frozen=True, eq=False)
 class NestedFactor(SiteFactor):
-    """A `NestedPrior` beside site precisions; see `SiteFactor` for what is answered.
+    """A `NestedPrior` given site precisions; see `SiteFactor` for what is answered.
 
     Every question goes to the classes' latents. With ``B = A^T (I + T U)^-1 r`` the solution x of
     ``(I + T K_g) x = r`` has ``A^T x = (I + W K)^-1 B``, whose entries at the other classes are
-    those of x with the sign turned, so that nothing else has to be solved. ``|I + T K_g|`` is
-    ``|I + W K|`` times ``1 + sum_j tau_j / m`` for every copy of every row. Given f, a row's u is
-    Gaussian of precision ``t = m + sum_j tau_j``, and ``g_j = f^ - f_j + N(0, m / t)`` for one
-    copy, where f^ is the mean of the row's f weighted by d.
+    those of x with the sign turned. ``|I + T K_g|`` is ``|I + W K|`` times ``1 + sum_j tau_j / m``
+    for every copy of every row.
 
     Parameters
     ----------
     prior : NestedPrior
     precision : ndarray of shape (N,)
         Site precisions.
+    coupled : JointFactor or None
+        Of the classes' prior given the sites without u; None where all precisions are zero.
     """
 
-    forms_covariance: ClassVar[bool] = False
+    has_products: ClassVar[bool] = False
 
     prior: NestedPrior
     precision: Array
+    coupled: JointFactor | None
 
-    @property
-    def coupled(self) -> CoupledFactor:
-        """Factor of the classes' prior beside the sites without u."""
-        return self.prior.last.of(self.prior, self.precision)
+    def of_classes(self) -> JointFactor:
+        """Factor of the classes' prior, made here where no site made it worth it before."""
+        if self.coupled is not None:
+            return self.coupled
+        return self.prior.class_prior.factor(self.prior.precisions(self.precision))
 
     @property
     def tau(self) -> Array:
@@ -333,135 +244,88 @@ class NestedFactor(SiteFactor):
         return self.precision
 
     @property
-    def _row_sums(self) -> Array:
-        return np.asarray(self.precision.reshape(self.prior.others.shape).sum(axis=1))
-
-    @property
     def log_det(self) -> float:
         """``log |I + T K_g|`` over all copies."""
+        if self.coupled is None:
+            return 0.0
         m = self.prior.multiplicity
-        return self.coupled.log_det + float(m @ np.log1p(self._row_sums / m))
+        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.precision) / m))
 
-    def shrink(self, r: Array) -> Array:
+    def solve(self, r: Array) -> Array:
         """``(I + T K_g)^-1 r``, shape (N,).
 
-        The solution is exact to rounding, but what it leaves of r is not: K makes much of it where
-        its variances are large. A second solve for what is left mends that. Single precision is
-        for what is not exact in any case.
+        Where the variances of K are large, a solution that is exact to rounding leaves much of r.
+        A second solve for what is left mends that.
         """
-        if not self.precision.any():
+        if self.coupled is None:
             return r.copy()
-        x = self._shrink(r)
-        if self.prior.single:
-            return x
-        left, part = self._left(r, x)
-        return x + self._shrink(left) if part > LEFT else x
-
-    def check(self) -> None:
-        """Refuse what single precision does not hold.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where rounding leaves much of a right-hand side.
-        """
-        _, part = self._left(self.precision, self._shrink(self.precision))
-        if not part <= LEFT_IN_SINGLE:
-            raise NotPositiveDefiniteError(
-                f"single precision leaves {part:.1g} of a right-hand side"
-            )
-
-    def _left(self, r: Array, x: Array) -> tuple[Array, float]:
-        """What a solution leaves of r, and its size as a part of what is summed."""
+        x = self._solve_once(self.coupled, r)
         moved = self.precision * self.prior.multiply(x)
         left = r - x - moved
-        size = np.maximum(np.abs(r), np.abs(moved)).max(initial=0.0)
-        return left, float(np.abs(left).max(initial=0.0)) / max(float(size), TINY)
+        size = max(np.abs(r).max(initial=0.0), np.abs(moved).max(initial=0.0))
+        if np.abs(left).max(initial=0.0) > LEFT * size:
+            x = x + self._solve_once(self.coupled, left)
+        return x
 
-    def _shrink(self, r: Array) -> Array:
-        return self.prior.scatter(self.coupled.shrink(self.prior.given_u(r, self.precision)))
+    def _solve_once(self, coupled: JointFactor, r: Array) -> Array:
+        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.precision)))
 
-    def coarse(self) -> "NestedCoarse | None":
-        """Cheap model of the marginal variances beside precisions near these.
+    def covariance(self) -> "NestedCovariance":
+        """Marginal variances for one copy of each row, and the gradient.
 
-        None where the sites hold more directions of the classes' latents than it has room for, or
-        where single precision, in which its features are found, holds nothing.
+        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``, and
+        ``g_j = f^ - f_j + N(0, m / t)`` for one copy, where f^ is the mean of f weighted by d.
         """
-        if not self.prior._fits_single:
-            return None
-        d = self.coupled.d
-        # the trace of B_c^-1 leaves what the sites hold of n
-        left = self.coupled.precision_diagonal / np.where(d > 0.0, d, np.inf)
-        if float((d > 0.0).sum() - left.sum()) > CROWDED * room_for(*d.shape):
-            return None
-        return NestedCoarse(self.prior, CoarseClasses.of(self.prior.class_prior, d))
-
-    def marginal_variances(self) -> Array:
-        """Diagonal of Sigma for one copy of each row, shape (N,)."""
-        return self._variances
-
-    @cached_property
-    def _variances(self) -> Array:
-        if not self.precision.any():
-            return self.prior.diagonal
+        if self.coupled is None:
+            return NestedCovariance(self, self.prior.diagonal)
         m = self.prior.multiplicity
-        deviations = mean_deviations(self.coupled, self.prior.others)
-        return np.asarray((deviations + (m / (m + self._row_sums))[:, None]).ravel())
+        variances = self.coupled.difference_variances(self.prior.codes)
+        variances += (m / (m + self.prior.row_sums(self.precision)))[:, None]
+        return NestedCovariance(self, self.prior.of_others(variances).ravel())
 
-    def multiply(self, v: Array) -> Array:
-        """``Sigma v``, shape (N,)."""
-        return self.prior.multiply(self.shrink(v))
+    def sequential_covariance(self) -> RefactoredCovariance:
+        """Sigma of the means over a row's copies, by a new factor after each block."""
+        return RefactoredCovariance(self.prior, self, self.prior.own_variance)
 
-    @property
-    def _dense(self) -> DenseFactor:
-        # for the ways that lead on where the parallel one fails, on problems that are small
-        return self.prior.dense().factor(self.precision)
+    def reduced_variance(self, K_cross: Array) -> Array:
+        """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m)."""
+        return np.array([k @ self.solve(self.precision * k) for k in K_cross.T])
 
-    def covariance(self) -> Array:
-        """Lower triangle of Sigma, shape (N, N), of the copies' means, by way of the dense prior.
+    def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
+        """``K_new - K_cross^T R K_cross`` of shape (m, m)."""
+        RK = [self.solve(self.precision * k) for k in K_cross.T]
+        return K_new - linalg.product(np.stack(RK), np.ascontiguousarray(K_cross))
 
-        Raises
-        ------
-        ValueError
-            For too many latents.
-        """
-        return self._dense.covariance()
 
-    def weighted_covariance(self, *, last: bool) -> Array:
-        """Lower triangle of Sigma, shape (N, N), of the copies' means, by way of the dense prior.
+@final
+@dataclass(frozen=True, eq=False)
+class NestedCovariance(PosteriorCovariance):
+    """Marginal variances under a `NestedPrior` given sites.
 
-        Raises
-        ------
-        ValueError
-            For too many latents.
-        """
-        return self._dense.weighted_covariance(last=last)
+    Parameters
+    ----------
+    factor : NestedFactor
+    variances : ndarray of shape (N,)
+        For one copy of each row.
+    """
 
-    def release(self) -> None:
-        """Give up the memory of what can be computed again."""
-        self.coupled.release()
+    factor: NestedFactor
+    variances: Array
+
+    def products(self) -> CovarianceProducts:
+        """Refused: iterations do without, as `SiteFactor.has_products` says."""
+        raise NotImplementedError("a NestedPrior has no products with its posterior covariance")
 
     def pullback(
-        self, a: Array, mean_adjoint: Array | None = None, variance_adjoint: Array | None = None
-    ) -> Array:
-        """``d log Z / dK``, (n, n) where the classes share K, else (C, n, n); symmetric.
+        self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
+    ) -> Any:
+        """``d log Z / dK`` by the classes' covariances, as `JointFactor.pullback` gives it.
 
         Raises
         ------
         NotImplementedError
             With adjoints: EP, for which this prior is made, is stationary in its sites.
         """
-        if mean_adjoint is not None or variance_adjoint is not None:
+        if by_mean is not None or by_variance is not None:
             raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
-        coupled = self.coupled
-        Z = coupled.take_spent()
-        V = None if Z is None else precision_roots(coupled, self.prior.codes, Z)
-        return coupled.pullback(self.prior.gather(a), V=V)
-
-    def reduced_variance(self, K_cross: Array) -> Array:
-        """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m), which is overwritten."""
-        reduced = np.empty(K_cross.shape[1])
-        for i, column in enumerate(K_cross.T):
-            # R k = (I + T K)^-1 T k
-            reduced[i] = float(column @ self.shrink(self.precision * column))
-        return reduced
+        return self.factor.of_classes().pullback(self.factor.prior.gather(a))

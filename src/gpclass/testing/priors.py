@@ -55,7 +55,9 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
         few,
         np.full(n, -0.5 * lowest),
     ):
-        _check_factor(prior.factor(tau), K, tau, rng, rtol)
+        factor = prior.factor(tau)
+        _close("tau is what was given", factor.tau, tau, rtol)
+        _check_factor(prior, factor, K, rng, rtol)
     improper = np.zeros(n)
     i = int(np.argmax(prior.diagonal))
     improper[i] = -2.0 / float(prior.diagonal[i])
@@ -68,60 +70,78 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
 
 
 def _check_factor(
-    factor: SiteFactor, K: Array, tau: Array, rng: np.random.Generator, rtol: float
+    prior: Prior, factor: SiteFactor, K: Array, rng: np.random.Generator, rtol: float
 ) -> None:
-    n = len(tau)
+    n, tau = len(K), factor.tau
     v = rng.standard_normal(n)
-    _close("tau is what was given", factor.tau, tau, rtol)
     system = np.eye(n) + tau[:, None] * K
     # relative to the terms that cancel in the residual
-    size = float((np.abs(system) @ np.abs(factor.shrink(v))).max())
-    _close("shrink solves (I + T K) x = r", system @ factor.shrink(v), v, rtol, size)
+    size = float((np.abs(system) @ np.abs(factor.solve(v))).max())
+    _close("solve is by I + T K", system @ factor.solve(v), v, rtol, size)
     _close("log_det is that of I + T K", factor.log_det, np.linalg.slogdet(system)[1], rtol)
-    P = np.stack([factor.shrink(e) for e in np.eye(n)], axis=1)
+    P = np.stack([factor.solve(e) for e in np.eye(n)], axis=1)
     R, Sigma = P * tau, K @ P
     K_size = float(np.abs(K).max())
+    reduced = K @ R @ K
     _close(
-        "marginal_variances is the diagonal of multiply(shrink(.))",
-        factor.marginal_variances(),
-        np.diagonal(Sigma),
+        "reduced_variance is diag(K' R K)",
+        factor.reduced_variance(K.copy()),
+        np.diagonal(reduced),
         rtol,
     )
-    _close("reduced_variance is diag(K' R K)", factor.reduced_variance(K.copy()), _diag(K, R), rtol)
-    _close("multiply is by Sigma", factor.multiply(v), Sigma @ v, rtol, K_size)
-    lower = np.tril_indices(n)
-    _close("covariance is Sigma", factor.covariance()[lower], Sigma[lower], rtol, K_size)
-    # S Sigma S has no entry above one where T has one sign
-    s = np.sqrt(np.abs(tau))
-    want = s[:, None] * Sigma * s
-    for last in (False, True):
-        weighted = s[:, None] * factor.weighted_covariance(last=last) * s
-        _close("weighted_covariance is Sigma", weighted[lower], want[lower], rtol, 1.0)
+    conditional = factor.conditional_covariance(K.copy(), K.copy())
+    _close("conditional_covariance is K - K' R K", conditional, K - reduced, rtol, K_size)
+    covariance = factor.covariance()
+    variances = np.diagonal(Sigma)
+    _close(
+        "variances are the diagonal of multiply(solve(.))", covariance.variances, variances, rtol
+    )
+    if factor.has_products:
+        # S Sigma S has no entry above one where T has one sign
+        s, products = np.sqrt(np.abs(tau)), covariance.products()
+        got = np.stack([s * products.multiply(s * e) for e in np.eye(n)])
+        _close("products are by Sigma", got, s[:, None] * Sigma * s, rtol, 1.0)
+        got = np.stack([s**2 * products.multiply_squared(s**2 * e) for e in np.eye(n)])
+        _close(
+            "squared products are by Sigma o Sigma", got, (s[:, None] * Sigma * s) ** 2, rtol, 1.0
+        )
+    _check_sequential(prior, factor, Sigma, rng, rtol)
 
     a, g, h = rng.standard_normal((3, n))
-    # where a site says nothing the evidence does not ask for its marginal
+    # an evidence has no slope by the marginal of a site that says nothing
     h = np.where(tau == 0.0, 0.0, h)
-    explicit = 0.5 * (np.outer(a, a) - R)
-    u = P @ g
-    means = 0.5 * (np.outer(u, a) + np.outer(a, u))
-    variances = (P * h) @ P.T
-    for law, arguments, cotangent in (
+    explicit = 0.5 * (a @ K @ a - float((R * K).sum()))
+    by_means, by_variances = float(g @ P.T @ K @ a), float(h @ np.diagonal(P.T @ Sigma))
+    for law, arguments, want in (
         ("pullback", (a,), explicit),
-        ("pullback of means", (a, g), explicit + means),
-        ("pullback of means and variances", (a, g, h), explicit + means + variances),
-        ("pullback of variances", (a, None, h), explicit + variances),
+        ("pullback of means", (a, g), explicit + by_means),
+        ("pullback of means and variances", (a, g, h), explicit + by_means + by_variances),
+        ("pullback of variances", (a, None, h), explicit + by_variances),
     ):
-        G = np.asarray(factor.pullback(*arguments))
-        _close(law, G, cotangent, rtol)
-        _close(f"{law} is symmetric", G, G.T, rtol)
-    factor.release()
-    again = factor.pullback(a, g, h)
-    _close("pullback after release", again, explicit + means + variances, rtol)
-    _close("variances after release", factor.marginal_variances(), np.diagonal(Sigma), rtol)
+        got = prior.inner(covariance.pullback(*arguments))
+        size = 0.5 * float(a @ K @ a) + abs(by_means) + float(np.abs(h) @ variances)
+        _close(f"{law}, along K", got, want, rtol, size)
 
 
-def _diag(K: Array, R: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->j", K, R @ K))
+def _check_sequential(
+    prior: Prior, factor: SiteFactor, Sigma: Array, rng: np.random.Generator, rtol: float
+) -> None:
+    """Rows of Sigma before and after a change of the precisions of a block."""
+    n, tau = len(Sigma), factor.tau.copy()
+    K_size = float(prior.diagonal.max())
+    sequential = factor.sequential_covariance()
+    part = slice(n // 3, n // 3 + max(1, n // 4))
+    rows = sequential.rows(part)
+    shared = np.array([sequential.own_variance(i, tau) for i in range(n)])
+    close = "rows of the sequential covariance are those of Sigma"
+    _close(close, rows, (Sigma - np.diag(shared))[part], rtol, K_size)
+    d_tau = rng.uniform(0.0, 1.0, part.stop - part.start) / K_size
+    sequential.update(part, rows, d_tau)
+    tau[part] += d_tau
+    changed = prior.factor(tau).covariance().variances
+    for i in range(n):
+        variance = sequential.rows(slice(i, i + 1))[0, i] + sequential.own_variance(i, tau)
+        _close("update changes the precisions of a block", variance, changed[i], rtol, K_size)
 
 
 def _close(law: str, got: object, want: object, rtol: float, scale: float = 0.0) -> None:

@@ -77,7 +77,7 @@ class _Inner(NamedTuple):
 
     def slope(self, direction: Sites) -> float:
         """Derivative of the inner objective along a change of sites."""
-        m, variance = self.posterior.mean, self.posterior.factor.marginal_variances()
+        m, variance = self.posterior.mean, self.posterior.variance
         d_mean = m - self.moments.mean
         d_variance = variance - self.moments.variance
         d_square = -0.5 * (d_variance + d_mean * (m + self.moments.mean))
@@ -197,7 +197,7 @@ class DoubleLoop:
         Its Hessian is the covariance of ``(f, -f^2 / 2)`` under the posterior, plus that under
         each tilted density over the count of copies.
         """
-        if not at.posterior.factor.forms_covariance:
+        if not at.posterior.factor.has_products:
             return at.plain
         copies = self.rule.copies
         x, v = at.cavities
@@ -208,9 +208,9 @@ class DoubleLoop:
         up, down = copies.moments(x, v + h_var), copies.moments(x, v - h_var)
         mean_v = (up.mean - down.mean) / (2 * h_var)
         var_v = (up.variance - down.variance) / (2 * h_var)
-        response = Response.of(at.posterior, last=False)
+        response = Response.of(at.posterior)
         m, tilted_m = at.posterior.mean, at.moments.mean
-        variance = at.posterior.factor.marginal_variances()
+        variance = at.posterior.variance
         n = len(m)
         units = np.concatenate([np.sqrt(variance), variance])
 
@@ -276,7 +276,8 @@ class DoubleLoop:
         if not cavities.proper:
             return None
         moments = copies.moments(*cavities)
-        m, variance = posterior.mean, posterior.factor.marginal_variances()
+        posterior = posterior.with_covariance()
+        m, variance = posterior.mean, posterior.variance
         if not ((variance > 0.0).all() and (moments.variance > 0.0).all()):
             return None
         # log partition functions A of cavities and marginals, up to the same constant
@@ -301,5 +302,5 @@ class DoubleLoop:
 
 
 def _natural(posterior: SitePosterior) -> _Marginals:
-    variance = posterior.factor.marginal_variances()
+    variance = posterior.variance
     return _Marginals(posterior.mean / variance, 1.0 / variance)

@@ -125,9 +125,10 @@ class NewtonSearch:
             if factor is not None:
                 direction = self._direction_nearby(factor, state)
             if direction is None:
+                factor = None  # its memory, before the next is made
                 factor = self.prior.factor(-state.terms.second)
                 n_factorisations += 1
-                direction = factor.shrink(state.residual)
+                direction = factor.solve(state.residual)
             following = self._line_search(state, direction)
             if following is None:
                 outcome = self._outcome_without_progress(state)
@@ -163,7 +164,7 @@ class NewtonSearch:
         limit = max(3, self.prior.n // 100)
         q = state.residual
         da = np.zeros_like(q)
-        z = factor.shrink(q)
+        z = factor.solve(q)
         Kz = self.prior.multiply(z)
         p, Kp = z, Kz
         qz = float(q @ Kz)
@@ -177,7 +178,7 @@ class NewtonSearch:
             q = q - step * Ap
             if float(np.abs(q).max()) <= goal:
                 return da
-            z = factor.shrink(q)
+            z = factor.solve(q)
             Kz = self.prior.multiply(z)
             qz, old = float(q @ Kz), qz
             p, Kp = z + (qz / old) * p, Kz + (qz / old) * Kp

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.energy import Adjoints
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.rule import SiteRule, Sweep, noise_of_merit
+from gpclass.priors import CovarianceProducts
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class SiteJacobian(NamedTuple):
         A likelihood gives no more derivatives than its moments, so these are differences: row by
         row, of functions that are smooth on the scale of one and of the posterior's deviation.
         """
-        m, v = posterior.mean, posterior.factor.marginal_variances()
+        m, v = posterior.mean, posterior.variance
         nu, tau = posterior.sites.nu, posterior.sites.tau
         rule_of = FOURTH if fine else SECOND
         h = STEP * np.sqrt(v)
@@ -82,36 +82,33 @@ class Response:
     Parameters
     ----------
     mean : ndarray of shape (n,)
-    Sigma, squared : ndarray of shape (n, n)
-        Lower triangles of Sigma and of its square, entry by entry.
+    products : CovarianceProducts
     """
 
     mean: Array
-    Sigma: Array
-    squared: Array
+    products: CovarianceProducts
 
     @classmethod
-    def of(cls, posterior: SitePosterior, *, last: bool) -> "Response":
-        """Form Sigma; ``last`` says that the posterior's variances have served."""
-        Sigma = posterior.factor.weighted_covariance(last=last)
-        with np.errstate(over="ignore"):  # what overflows makes `solve` refuse
-            return cls(posterior.mean, Sigma, np.square(Sigma))
+    def of(cls, posterior: SitePosterior) -> "Response":
+        """Form products with Sigma."""
+        covariance = posterior.covariance or posterior.factor.covariance()
+        return cls(posterior.mean, covariance.products())
 
     def forward(self, d_nu: Array, d_tau: Array) -> tuple[Array, Array]:
-        """Changes of marginal means and variances."""
-        d_mean = linalg.symmetric_product(self.Sigma, d_nu - self.mean * d_tau)
-        return d_mean, -linalg.symmetric_product(self.squared, d_tau)
+        """Changes of marginal means and variances with those of sites."""
+        d_mean = self.products.multiply(d_nu - self.mean * d_tau)
+        return d_mean, -self.products.multiply_squared(d_tau)
 
     def adjoint(self, by_mean: Array, by_variance: Array) -> tuple[Array, Array]:
         """Derivatives by sites from derivatives by marginals."""
-        by_nu = linalg.symmetric_product(self.Sigma, by_mean)
-        return by_nu, -self.mean * by_nu - linalg.symmetric_product(self.squared, by_variance)
+        by_nu = self.products.multiply(by_mean)
+        return by_nu, -self.mean * by_nu - self.products.multiply_squared(by_variance)
 
 
 def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Sites | None:
     """Sites after one Newton step for ``g(s) = s``; None where the linear system resists."""
     J = SiteJacobian.of(rule, posterior, fine=False)
-    response = Response.of(posterior, last=True)
+    response = Response.of(posterior)
     sites = posterior.sites
     n = len(sites)
 
@@ -138,7 +135,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
     n_factorisations : int
     """
     made = 0
-    if not sweep.posterior.factor.forms_covariance:
+    if not sweep.posterior.factor.has_products:
         return sweep, made
     while sweep.residual > tol:
         sites = newton_step(rule, sweep.posterior, sweep.target)
@@ -183,7 +180,7 @@ def implicit_adjoints(
         Where the system cannot be solved: at such a fixed point there is no derivative.
     """
     J = SiteJacobian.of(rule, posterior, fine=True)
-    response = Response.of(posterior, last=False)
+    response = Response.of(posterior)
     n = len(posterior.sites)
 
     def through_sites(by_nu: Array, by_tau: Array) -> Array:

@@ -12,6 +12,7 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import End, SiteRule, rounding_of_sites
+from gpclass.priors import SequentialCovariance
 
 Array = NDArray[np.float64]
 
@@ -58,7 +59,6 @@ class SequentialSweeps:
             if sweep.residual <= self.tol:
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
                 return End(sweep, Outcome.CONVERGED, max(n_iter, 1), made + steps)
-            sweep.posterior.factor.release()
             state = _State.of(sweep.posterior, step)
             change = np.inf
             try:
@@ -67,7 +67,7 @@ class SequentialSweeps:
                     change = state.sweep_over(rule)
                     if change <= 0.5 * self.tol:
                         break
-            except np.linalg.LinAlgError:
+            except (np.linalg.LinAlgError, NotPositiveDefiniteError):
                 outcome = Outcome.STALLED  # rounding of Sigma, beside sites of both signs
                 break
             if not change < 0.5 * last:  # a cycle
@@ -94,29 +94,19 @@ class SequentialSweeps:
 @final
 @dataclass
 class _State:
-    """Sites and the posterior's mean and covariance (lower triangle), which follow each block."""
+    """Sites and the posterior's mean and covariance, which follow each block."""
 
     nu: Array
     tau: Array
     mean: Array
-    Sigma: Array
+    covariance: SequentialCovariance
     step: float
 
     @classmethod
     def of(cls, posterior: SitePosterior, step: float) -> "_State":
         sites = posterior.sites
-        Sigma = posterior.factor.covariance()
-        return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), Sigma, step)
-
-    def _rows(self, part: slice) -> Array:
-        """Rows of Sigma, which is held in its lower triangle."""
-        start, stop = part.start, part.stop
-        rows = np.empty((stop - start, len(self.nu)))
-        rows[:, :start] = self.Sigma[part, :start]
-        rows[:, stop:] = self.Sigma[stop:, part].T
-        block = np.tril(self.Sigma[part, part])
-        rows[:, part] = block + np.tril(block, -1).T
-        return rows
+        covariance = posterior.factor.sequential_covariance()
+        return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), covariance, step)
 
     @property
     def sites(self) -> Sites:
@@ -131,7 +121,7 @@ class _State:
 
     def _block(self, rule: SiteRule, start: int, stop: int) -> float:
         part = slice(start, stop)
-        rows = self._rows(part)
+        rows = self.covariance.rows(part)
         S, m = rows[:, part].copy(), self.mean[part].copy()
         old_nu, old_tau = self.nu[part].copy(), self.tau[part].copy()
         largest = 0.0
@@ -140,7 +130,7 @@ class _State:
             if not variance > 0.0:
                 continue
             row = slice(i, i + 1)
-            marginal = S[j : j + 1, j] + rule.prior.variance_apart(self.tau, i)
+            marginal = S[j : j + 1, j] + self.covariance.own_variance(i, self.tau)
             target = rule.target(m[j : j + 1], marginal, self.nu[row], self.tau[row], np.array([i]))
             d_nu, d_tau = target.nu[0] - self.nu[i], target.tau[0] - self.tau[i]
             if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
@@ -165,12 +155,8 @@ class _State:
     def _apply(self, rows: Array, part: slice, d_nu: Array, d_tau: Array) -> None:
         """Carry a block's changes to all of the posterior."""
         S, m = rows[:, part], self.mean[part]
-        # (I + Sigma_BB D)^-T (d_nu - D m) moves the mean, D (I + Sigma_BB D)^-1 = W the covariance
+        # the mean moves by Sigma_B^T (I + Sigma_BB D)^-T (d_nu - D m)
         system = np.eye(len(d_tau)) + S * d_tau
         force = linalg.solve_general(system.T, d_nu - d_tau * m)
-        W = d_tau[:, None] * linalg.solve_general(system, np.eye(len(d_tau)))
-        values, vectors = linalg.symmetric_eigen(0.5 * (W + W.T))
         self.mean += np.einsum("i,ij->j", force, rows)
-        half = linalg.product((vectors * np.sqrt(np.abs(values))).T, rows)
-        linalg.add_row_products(self.Sigma, half[values > 0], -1.0)
-        linalg.add_row_products(self.Sigma, half[values < 0], 1.0)
+        self.covariance.update(part, rows, d_tau)

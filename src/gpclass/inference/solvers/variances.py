@@ -7,7 +7,7 @@ Laplace's method uses too. What is left is a fixed point in the variances, and i
 """
 
 from dataclasses import dataclass
-from typing import Final, Protocol, final, runtime_checkable
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,9 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.acceleration import extrapolate
-from gpclass.inference.solvers.guide import MEMORY, Guide, means_of
-from gpclass.inference.solvers.newton import TINY, Mode
+from gpclass.inference.solvers.newton import TINY, NewtonSearch, State
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
-from gpclass.priors import Prior
 
 Array = NDArray[np.float64]
 
@@ -32,20 +30,10 @@ SMALLEST_STEP: Final = 1.0 / 16.0
 GROWS: Final = 2.0
 # Newton's method takes over below this residual.
 NEWTON_FROM: Final = 0.1
-# Above this residual the next factor may be rough: what it misses is less than what follows.
-ROUGH_FROM: Final = 3e-3
-# Below this residual a rough factor does not tell what is left.
-ROUGH_TELLS: Final = 1e-4
-# Tolerance down to which rough factors lead on.
-ROUGH_TOL: Final = 1e-6
-
-
-@runtime_checkable
-class RoughlyKnown(Protocol):
-    """A prior with factors of a few digits, which cost less."""
-
-    def roughly(self, tau: Array) -> Prior | None:
-        """The same prior with such factors; None where they would say nothing near ``tau``."""
+# Points that an extrapolation combines.
+MEMORY: Final = 8
+# Newton steps of one search for the means.
+NEWTON_STEPS: Final = 60
 
 
 @final
@@ -99,8 +87,8 @@ class VarianceIteration:
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
-        rule, guide = self.rule, Guide(self.rule)
-        sweep, n_factorisations = self._approach(sites, guide)
+        rule, n_factorisations = self.rule, 1
+        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
         if not np.isfinite(sweep.residual):
             # rounding, under a covariance that these sites do not belong to
             nothing = Sites(np.zeros(rule.prior.n), np.zeros(rule.prior.n))
@@ -112,7 +100,7 @@ class VarianceIteration:
         while True:
             n_iter += 1
             # Below tol one more factorisation is worth its price while it still gains a digit.
-            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.forms_covariance
+            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.has_products
             if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
                 return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
             rounding = rounding_of_sites(rule.prior, best.posterior.sites)
@@ -133,17 +121,14 @@ class VarianceIteration:
                 damping = max(0.5 * damping, SMALLEST_STEP)
             elif sweep.residual < 0.9 * last:
                 damping = min(2.0 * damping, 1.0)
-            sweep.posterior.factor.release()
+            light = sweep._replace(posterior=sweep.posterior.without_covariance())
+            sweep, best = light, light if best is sweep else best
             try:
-                near = None
-                if sweep.posterior.factor.forms_covariance:
+                if sweep.posterior.factor.has_products:
                     v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
-                elif (guided := guide.renew(sweep)) is not None:
-                    v, near, made = guided
-                    n_factorisations += made
                 else:
                     v = history.following(sweep, last, damping)
-                posterior, made = self._solve_means(v, sweep, near, rule.prior)
+                posterior, made = self._solve_means(v, sweep)
                 n_factorisations += made
                 following = rule.sweep(posterior)
             except NotPositiveDefiniteError:
@@ -158,47 +143,28 @@ class VarianceIteration:
             since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
             if sweep.residual < best.residual:
                 best = sweep
-            elif best.posterior.factor is not sweep.posterior.factor:
-                best.posterior.factor.release()
         if best.residual <= self.tol:
             outcome = Outcome.CONVERGED
+        best = best._replace(posterior=best.posterior.with_covariance())
         return End(best, outcome, n_iter, n_factorisations)
 
-    def _approach(self, sites: Sites, guide: Guide) -> tuple[Sweep, int]:
-        """The first exact sweep, and the factorisations made.
-
-        From the sites, or from where a coarse model leads by way of rough factors.
-        """
-        rule, made, rough = self.rule, 0, None
-        # who asks for less starts near the end as a rule
-        if isinstance(rule.prior, RoughlyKnown) and self.tol >= ROUGH_TOL:
-            rough = rule.prior.roughly(sites.tau)
-        if rough is not None:
-            try:
-                sweep = rule.sweep(SitePosterior.from_sites(rough, sites))
-                made += 1
-                while sweep.residual > ROUGH_TELLS and (guided := guide.renew(sweep)) is not None:
-                    v, near, more = guided
-                    prior = rough if sweep.residual > ROUGH_FROM else rule.prior
-                    posterior, again = self._solve_means(v, sweep, near, prior)
-                    made += more + again
-                    sweep = rule.sweep(posterior)
-                    if prior is rule.prior:
-                        return sweep, made
-                if np.isfinite(sweep.residual):
-                    sites = sweep.posterior.sites
-            except NotPositiveDefiniteError:
-                pass  # few digits were too few
-        return rule.sweep(SitePosterior.from_sites(rule.prior, sites)), made + 1
-
-    def _solve_means(
-        self, v: Array, sweep: Sweep, near: Mode | None, prior: Prior
-    ) -> tuple[SitePosterior, int]:
+    def _solve_means(self, v: Array, sweep: Sweep) -> tuple[SitePosterior, int]:
         """Posterior whose means belong to the variances v, and the factorisations made."""
         rule = self.rule
         # what the variances are still off by need not be undercut by far
         goal = max(1e-2 * self.tol, min(1e-3, 1e-2 * sweep.residual))
-        mode = means_of(rule, v, sweep, goal, near)
+        state, made = self._means(v, sweep, goal)
         # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
-        posterior = SitePosterior.from_sites(prior, rule.sites(mode.state))
-        return posterior, mode.n_factorisations + 1
+        return SitePosterior.from_sites(rule.prior, rule.sites(state)), made + 1
+
+    def _means(self, v: Array, sweep: Sweep, tol: float) -> tuple[State, int]:
+        """Means that belong to variances v, from those of a sweep."""
+        rule, posterior = self.rule, sweep.posterior
+        search = NewtonSearch(rule.prior, rule.terms(v), tol, NEWTON_STEPS)
+        if np.any(posterior.sites.tau):
+            start = search.at(posterior.mean_weights, posterior.mean, rule.hint(sweep, v))
+            mode = search.run(start, posterior.factor)
+        else:
+            zero = np.zeros(rule.prior.n)
+            mode = search.run(search.at(zero, zero), None)
+        return mode.state, mode.n_factorisations

@@ -139,7 +139,7 @@ def _ordered_root(M: Array, trace: Array) -> tuple[Array, Array]:
     """
     k = M.shape[1]
     golden = np.mod(np.arange(1, k + 1) * 0.6180339887498949, 1.0)
-    w, V = linalg.symmetric_eigen_batch(M + (TIE * trace)[:, None, None] * np.diag(golden))
+    w, V = linalg.eigen_batch(M + (TIE * trace)[:, None, None] * np.diag(golden))
     w, V = w[:, ::-1], V[:, :, ::-1]
     sign = np.where(np.matmul(0.5 + golden, V) < 0.0, -1.0, 1.0)
     kept = np.where(w > 2.0 * TIE * trace[:, None], w, 0.0)
@@ -180,7 +180,7 @@ def _largest_multiple(shape: Array, M: Array, trace: Array, H: Array) -> tuple[A
     N = _between(H, shape)
     L = linalg.cholesky_batch(N)
     G = linalg.solve_batch(L, linalg.solve_batch(L, M).transpose(0, 2, 1))
-    most = linalg.symmetric_eigen_batch(G)[0][:, 0] * (1.0 - 1e-9)
+    most = linalg.eigen_batch(G)[0][:, 0] * (1.0 - 1e-9)
     most = np.where(most * np.trace(N, axis1=1, axis2=2) > 1e-9 * trace, most, 0.0)
     return most[:, None] * shape, most * np.trace(N, axis1=1, axis2=2)
 
@@ -202,7 +202,7 @@ def _improved(own: Array, M: Array, trace: Array, H: Array, noise: float, diagon
         gain = (diagonal + noise) / (d + noise) ** 2
         step = linalg.solve_batch(metric, gain)
         turned = np.matmul(Y * step[:, None, :], Y.transpose(0, 2, 1))
-        curved = linalg.symmetric_eigen_batch(turned)[0][:, -1]
+        curved = linalg.eigen_batch(turned)[0][:, -1]
         length = np.maximum(curved, (-step / d).max(axis=1))
         d = d + (SHARE / np.maximum(length, 1e-300))[:, None] * step
     unit = np.exp2(np.frexp(trace)[1] - KEPT_BITS)[:, None]

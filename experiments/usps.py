@@ -1,9 +1,9 @@
 """All ten USPS digits: 4649 rows to train, 4649 to test (RW06 section 3.7.3's table and text).
 
-``python -m benchmarks.usps softmax`` evaluates the evidence at RW06's hyperparameters, predicts,
-and adds a record to ``benchmarks/results/usps.json``. ``nested`` does so by nested EP; with
-``--learn`` it first climbs its evidence, on parts of the rows and then on all, writing each
-evaluation down; those on record are not made again. The data come from the folder that
+``python -m experiments.usps softmax`` evaluates the evidence at RW06's hyperparameters, predicts,
+and adds a record to ``experiments/results/usps.json``. ``nested`` does so by nested EP; with
+``--learn`` it first maximises its evidence, on parts of the rows and then on all. Each evaluation
+is recorded, and those on record are not made again. The data come from the folder that
 GPCLASS_DATA names.
 """
 
@@ -33,10 +33,10 @@ LOG_LENGTH, LOG_DEVIATION = 2.35, 2.6
 EVALUATION: Final = "nested evaluation"
 # Rows that nested EP learns on first, and twice as many.
 FEW_ROWS: Final = 800
-MOST_STEPS: Final = 12
-# Gain in nats that is not worth another step, and the longest step.
-NEAR: Final = 0.01
-LONGEST: Final = 1.0
+MAX_STEPS: Final = 12
+# The steps end at a predicted gain below MIN_GAIN nats; no parameter moves by more than MAX_STEP.
+MIN_GAIN: Final = 0.01
+MAX_STEP: Final = 1.0
 
 
 def load() -> dict[str, Any]:
@@ -67,7 +67,7 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-class Climb:
+class Ascent:
     """The evidence of nested EP on the first n rows, each evaluation started near the last."""
 
     def __init__(self, X: Any, y: Any, tol: float) -> None:
@@ -104,14 +104,14 @@ class Climb:
         print(json.dumps(entry), flush=True)
         return gradient
 
-    def up(self, theta: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def maximise(self, theta: np.ndarray, H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Quasi-Newton steps from theta, with H for the inverse of minus the Hessian."""
         g = self.evaluate(theta)
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             step = H @ g
-            if 0.5 * abs(step @ g) < NEAR:
+            if 0.5 * abs(step @ g) < MIN_GAIN:
                 break
-            step *= min(1.0, LONGEST / np.abs(step).max())
+            step *= min(1.0, MAX_STEP / np.abs(step).max())
             theta = theta + step
             following = self.evaluate(theta)
             H = bfgs_update(H, step, g - following)
@@ -120,12 +120,12 @@ class Climb:
 
 
 def learn(data: dict[str, Any], n: int, tol: float) -> np.ndarray:
-    """Climb the evidence of nested EP, on parts of the rows first, which cost little."""
+    """Maximise the evidence of nested EP, on parts of the rows first, which cost little."""
     theta, H, before = np.array([LOG_LENGTH, LOG_DEVIATION]), np.eye(2) / 50.0, FEW_ROWS
     for rows in [rows for rows in (FEW_ROWS, 2 * FEW_ROWS) if 2 * rows <= n] + [n]:
         X, y = rows_of(data, rows)
         # the evidence, and with it the Hessian, grows with the rows
-        theta, H = Climb(X, y, tol).up(theta, H * before / rows)
+        theta, H = Ascent(X, y, tol).maximise(theta, H * before / rows)
         before = rows
     return theta
 

@@ -17,16 +17,16 @@ from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import blas
 
 from gpclass import linalg
 from gpclass.inference.ep import EP
 from gpclass.inference.sites import Sites
 from gpclass.kernels import cross, diagonal, evaluate
 from gpclass.likelihoods.base import Likelihood
-from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
+from gpclass.montecarlo import effective_sample_size, split_rhat
+from gpclass.montecarlo.gaussian import SiteTerms
 from gpclass.montecarlo.problem import RandomState, check_counts, generator
-from gpclass.montecarlo.slice_step import MOST_SHRINKS, log_sites
+from gpclass.montecarlo.slice_step import MAX_REJECTIONS
 from gpclass.priors import DensePrior
 
 Array = NDArray[np.float64]
@@ -42,8 +42,7 @@ DEPTH: Final = 6.0
 # Deviations of log hyperparameters that the lattice's steps are taken from; the curvature of a
 # plateau says nothing.
 DEVIATIONS: Final = (0.03, 1.0)
-MOST_NODES: Final = 500
-MOST_PARAMETERS: Final = 3
+MAX_PARAMETERS: Final = 3
 # Step of the differences that curvature is taken from, in log hyperparameters.
 STEP: Final = 0.2
 # Relative to the largest prior variance, as a nugget of the kernel: duplicates make K singular.
@@ -126,9 +125,9 @@ class _Draws(NamedTuple):
 @final
 @dataclass(frozen=True)
 class _Place:
-    """A node: ``K = L L^T``, ``f = L u``, and q(u) = N(mean, (C C^T)^-1) beside sites.
+    """A node: ``K = L L^T``, ``f = L u``, and q(u) = N(mean, (C C^T)^-1) given sites.
 
-    ``log_mass`` is that of the prior beside the sites and ``log_ep`` EP's evidence, each with the
+    ``log_mass`` is that of the prior given the sites and ``log_ep`` EP's evidence, each with the
     prior of theta.
     """
 
@@ -138,19 +137,14 @@ class _Place:
     L: Array
     C: Array
     mean: Array
-    sites: Sites
+    terms: SiteTerms
     V: Array
     variance: Array
 
     def direction(self, eta: Array) -> tuple[Array, Array]:
         """Changes of u and f by eta of shape (n, R)."""
-        u = _solve_transposed(self.C, eta)
+        u = linalg.solve_upper_columns_in_place(self.C, eta.copy())
         return u, linalg.product(self.L, u)
-
-
-def _solve_transposed(L: Array, V: Array) -> Array:
-    """``L^-T V`` for a lower L of shape (n, n), in new memory."""
-    return np.ascontiguousarray(blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=1).T)
 
 
 @final
@@ -186,7 +180,7 @@ class _Model:
         )
 
     def place(self, theta: Array, log_ep: float, sites: Sites) -> _Place:
-        """Factorise at theta, beside sites of no negative precision."""
+        """Factorise at theta, given sites of no negative precision."""
         kernel, K = self.covariance(theta)
         n = len(K)
         L = np.tril(linalg.cholesky(K, str(kernel)))
@@ -208,7 +202,7 @@ class _Model:
             L=L,
             C=C,
             mean=mean,
-            sites=sites,
+            terms=SiteTerms.of(sites),
             V=V,
             variance=np.maximum(variance, 0.0),
         )
@@ -222,7 +216,7 @@ class _Model:
 
     def _judged(self, place: _Place, eta: Array, u: Array, f: Array) -> _Draws:
         value = self.likelihood.log_prob(self.y[:, None], f).sum(axis=0)
-        return _Draws(eta, u, f, value, value - log_sites(place.sites, f))
+        return _Draws(eta, u, f, value, value - place.terms.log_value(f))
 
     def slice(self, place: _Place, old: _Draws, rng: np.random.Generator) -> tuple[_Draws, int]:
         """One elliptical slice of eta for each chain; the draws and the evaluations."""
@@ -237,12 +231,12 @@ class _Model:
         low, high = angle - 2.0 * np.pi, angle.copy()
         settled, searching = np.zeros(R), np.arange(R)
         n_evaluations = 0
-        for _ in range(MOST_SHRINKS):
+        for _ in range(MAX_REJECTIONS):
             trial = angle[searching]
             f = f_old[:, searching] * np.cos(trial) + df[:, searching] * np.sin(trial) + f_centre
             value = self.likelihood.log_prob(self.y[:, None], f).sum(axis=0)
             n_evaluations += len(searching)
-            hit = value - log_sites(place.sites, f) >= threshold[searching]
+            hit = value - place.terms.log_value(f) >= threshold[searching]
             settled[searching[hit]] = trial[hit]
             searching, trial = searching[~hit], trial[~hit]
             if not len(searching):
@@ -283,7 +277,7 @@ class _Lattice:
     neighbours: Indices
 
     @classmethod
-    def grow(cls, model: _Model, origin: Array) -> "_Lattice":
+    def grow(cls, model: _Model, origin: Array, max_nodes: int) -> "_Lattice":
         """Visit neighbours of nodes that are not far below the best one, from the best on."""
         best, first = model.log_posterior(origin, None)
         axes = SPACING * _axes(model, origin, first)
@@ -291,10 +285,10 @@ class _Lattice:
         found = {zero: (best, first)}
         waiting = [zero]
         while waiting:
-            if len(found) > MOST_NODES:
+            if len(found) > max_nodes:
                 raise ValueError(
                     f"the posterior of the hyperparameters of {model.kernel} needs a lattice of "
-                    f"more than {MOST_NODES} nodes; narrow the bounds, give a log_prior, or fix a "
+                    f"more than {max_nodes} nodes; narrow the bounds, give a log_prior, or fix a "
                     "hyperparameter that the data say nothing about"
                 )
             waiting.sort(key=lambda node: found[node][0])
@@ -337,7 +331,7 @@ def _axes(model: _Model, origin: Array, sites: Sites) -> Array:
     for i, j in itertools.combinations(range(p), 2):
         both = at((i, -STEP), (j, -STEP))
         H[i, j] = H[j, i] = 0.5 * (H[i, j] + behind[i] + behind[j] - centre - both)
-    curvature, vectors = np.linalg.eigh(H / STEP**2)
+    curvature, vectors = linalg.symmetric_eigen(H / STEP**2)
     low, high = DEVIATIONS
     deviations = 1.0 / np.sqrt(np.clip(curvature, high**-2, low**-2))
     return np.asarray(vectors * deviations)
@@ -361,6 +355,7 @@ def sample_hyperparameters(
     n_burn: int = 50,
     n_chains: int = 32,
     n_slices: int = 3,
+    max_nodes: int = 500,
     random_state: RandomState = None,
 ) -> HyperparameterSamples:
     """Draw from ``p(theta, f | y)``, and predict at new inputs from every draw.
@@ -387,6 +382,8 @@ def sample_hyperparameters(
         Draws of each chain that are kept, and those before.
     n_chains : int, default=32
     n_slices : int, default=3
+    max_nodes : int, default=500
+        Largest lattice: each node is an EP.
     random_state : int, Generator, RandomState or None, default=None
 
     Returns
@@ -422,10 +419,12 @@ def sample_hyperparameters(
     >>> bool(np.exp(draws.log_probabilities())[0, 1] > 0.8)
     True
     """
-    check_counts(n_draws=n_draws, n_burn=n_burn, n_chains=n_chains, n_slices=n_slices)
+    check_counts(
+        n_draws=n_draws, n_burn=n_burn, n_chains=n_chains, n_slices=n_slices, max_nodes=max_nodes
+    )
     model = _model(kernel, X, y, likelihood, X_new, log_prior)
     rng, began = generator(random_state), time.perf_counter()
-    lattice = _Lattice.grow(model, np.array(model.kernel.theta))
+    lattice = _Lattice.grow(model, np.array(model.kernel.theta), max_nodes)
     chains = _Chains.start(model, lattice, n_chains, rng)
     theta = np.empty((len(model.bounds), n_draws, n_chains))
     log_likelihood = np.empty((n_draws, n_chains))
@@ -464,9 +463,9 @@ def _model(
     """Check the arguments."""
     X, X_new = np.asarray(X, dtype=np.float64), np.asarray(X_new, dtype=np.float64)
     y, bounds = np.asarray(y, dtype=np.float64), np.asarray(kernel.bounds, dtype=np.float64)
-    if not 1 <= kernel.n_dims <= MOST_PARAMETERS:
+    if not 1 <= kernel.n_dims <= MAX_PARAMETERS:
         raise ValueError(
-            f"kernel must have 1 to {MOST_PARAMETERS} free hyperparameters, since they are "
+            f"kernel must have 1 to {MAX_PARAMETERS} free hyperparameters, since they are "
             f"proposed from a lattice; {kernel} has {kernel.n_dims}"
         )
     if not np.isfinite(bounds).all():

@@ -4,7 +4,7 @@ Ten repetitions of 5-fold cross-validation on every table; each method learns th
 and the one length-scale of a Matern-5/2 kernel on the standardised training part by its own
 evidence, or averages over them (MCMC); the score is the mean log probability of the test labels.
 
-``python -m benchmarks.learning_objectives`` goes on where the last run stopped: every fit is one
+``python -m experiments.learning_objectives`` goes on where the last run stopped: every fit is one
 record of ``results/learning_objectives.json``, written when it is done. ``--table`` writes the
 tables into ``docs/learning-objectives.md``. The tables of data are read from the folder
 ``GPCLASS_DATA``.
@@ -26,11 +26,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
+from experiments.hyperparameters import sample_hyperparameters
 from gpclass import GaussianProcessClassifier
 from gpclass.app.datasets import load_dataset
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Probit
-from gpclass.montecarlo.hyperparameters import sample_hyperparameters
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
@@ -66,7 +66,7 @@ NAMES: Final = {
 }
 REPETITIONS: Final = 10
 FOLDS: Final = 5
-# Wide enough to be met only by an evidence that rises for ever.
+# Wide enough that only an evidence without a maximum leads to a bound.
 VARIANCE_BOUNDS: Final = (1e-4, 1e6)
 # In units of the root of the number of columns, where a length-scale starts.
 LENGTH_BOUNDS: Final = (1e-2, 1e3)
@@ -83,7 +83,7 @@ DRAWS: Final = {
 }
 # Deviation of the half-normal prior of the signal's deviation, the other prior that is reported.
 HALF_NORMAL: Final = 5.0
-# The scores of this many parts of the chains tell the Monte Carlo error.
+# The Monte Carlo error is that of the scores of this many parts of the chains.
 CHAIN_PARTS: Final = 4
 
 
@@ -272,8 +272,8 @@ def run(
 
 # ------------------------------------------------------------------- tables
 
-BEGIN: Final = "<!-- written by python -m benchmarks.learning_objectives --table: begin -->"
-END: Final = "<!-- written by python -m benchmarks.learning_objectives --table: end -->"
+BEGIN: Final = "<!-- written by python -m experiments.learning_objectives --table: begin -->"
+END: Final = "<!-- written by python -m experiments.learning_objectives --table: end -->"
 # Means of Li, John & Solin's repository, python/10seed_result.json, over their 50 folds.
 PUBLISHED: Final[dict[str, dict[str, float]]] = {
     "ionosphere": {
@@ -480,7 +480,7 @@ def write_tables(path: Path = PAGE) -> None:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.learning_objectives",
+        prog="python -m experiments.learning_objectives",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

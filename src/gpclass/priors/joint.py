@@ -1,0 +1,218 @@
+"""What the joint models of many classes ask of their prior; none of them sees how K is held."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+# From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
+MeanAdjoint = Callable[[Array], Array]
+
+
+def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
+    """Class indices of n rows, checked and converted.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and for codes that are not whole numbers from 0 to ``n_classes - 1``.
+    """
+    given = np.asarray(codes)
+    if given.shape != (n,):
+        raise ValueError(f"codes must have one class for each of {n} rows, got {given.shape}")
+    found = given.astype(np.intp)
+    if not (found == given).all() or (found < 0).any() or (found >= n_classes).any():
+        raise ValueError(f"codes must be whole numbers from 0 to {n_classes - 1}")
+    return found
+
+
+def as_weights(weights: ArrayLike | None, n: int) -> Array:
+    """Weights of n rows, checked and converted; None: ones.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and for weights that are negative or not finite.
+    """
+    if weights is None:
+        return np.ones(n)
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError(
+            f"weights must be {n} finite non-negative numbers, got shape {found.shape} with "
+            f"minimum {found.min() if found.size else 'none'}"
+        )
+    return found
+
+
+class Preconditioner(Protocol):
+    """An approximation of ``(K^-1 + W)^-1`` that is cheap to apply."""
+
+    def apply(self, R: Array) -> tuple[Array, Array]:
+        """Pair ``(Z, K Z)`` whose second part approximates ``(K^-1 + W)^-1 R``; all (n, C)."""
+
+
+class JointFactor(ABC):
+    """Factor of the prior of C latent functions, given sites of precision W.
+
+    ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the C latent values of row i. In what follows
+    ``F = W (I + K W)^-1``, so that ``Sigma = (K^-1 + W)^-1 = K - K F K``; vectors of all n C latent
+    values are arrays of shape (n, C).
+
+    Laws: ``solve(B) + W K solve(B) = B``; ``log_det`` is that of ``I + W K``; variances,
+    ``predict`` and ``joint`` are those of Sigma.
+    """
+
+    @property
+    @abstractmethod
+    def d(self) -> Array:
+        """Precisions d of shape (n, C); zero in the rows without a site."""
+
+    @property
+    @abstractmethod
+    def log_det(self) -> float:
+        """``log |I + W K|``."""
+
+    @abstractmethod
+    def solve(self, B: Array) -> Array:
+        """``(I + W K)^-1 B``, shape (n, C)."""
+
+    @abstractmethod
+    def difference_variances(self, codes: Codes) -> Array:
+        """Posterior variances of ``f^ - f_j``, shape (n, C); zero for a row's own class.
+
+        f^ is the mean of the row's latent values weighted by d. Sums of squares: nothing cancels.
+        """
+
+    @abstractmethod
+    def pullback(self, a: Array, mean_adjoint: MeanAdjoint | None = None) -> Any:
+        """Cotangent of an evidence by the prior's covariance, in the prior's own form.
+
+        That of a dense prior is ``(a_c a_c^T - F_cc) / 2 + sym(u_c a_c^T)`` for each class c, with
+        ``u = (I + W K)^-1 g``.
+
+        Parameters
+        ----------
+        a : ndarray of shape (n, C)
+            Mean weights ``K^-1 m``.
+        mean_adjoint : callable, default=None
+            Gives g, the derivative of the evidence by the posterior mean, from the diagonals of
+            the blocks F_cc, shape (n, C); None: g is zero.
+        """
+
+    @abstractmethod
+    def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> Array:
+        """Posterior covariances of the classes at m new inputs, shape (m, C, C).
+
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n, m), or sequence of C such arrays
+            Covariance of training and new inputs, of all classes or of each. Columns past the
+            length of ``k_diag`` are padding.
+        k_diag : ndarray of shape (m,) or (m, C)
+            Prior variances of the new inputs.
+        """
+
+    @abstractmethod
+    def joint(self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]) -> Array:
+        """Posterior covariances of all latents at m new inputs together, shape (m, C, m, C).
+
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n, m), or sequence of C such arrays
+            Covariance of training and new inputs.
+        K_new : ndarray of shape (m, m), or sequence of C such arrays
+            Prior covariance of the new inputs.
+        """
+
+
+class JointPrior(ABC):
+    """Zero-mean Gaussian prior over the latent values of C classes at n training inputs.
+
+    Laws: ``multiply`` is linear and symmetric, and ``diagonal`` is its diagonal.
+
+    Attributes
+    ----------
+    n_classes : int
+        Number of classes C.
+    """
+
+    n_classes: int
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Prior variances, shape (n, C)."""
+
+    @abstractmethod
+    def multiply(self, F: Array) -> Array:
+        """``K F`` for F of shape (n, C)."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse covariances that are indefinite beyond rounding.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Naming the kernel and what to do.
+        """
+
+    @abstractmethod
+    def factor(self, d: Array) -> JointFactor:
+        """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``.
+
+        Parameters
+        ----------
+        d : ndarray of shape (n, C)
+            Not negative. A row of zeros is a row without a site.
+
+        Raises
+        ------
+        ValueError
+            For another shape, and for entries that are negative or not finite.
+        NotPositiveDefiniteError
+            Where a covariance is not positive semi-definite.
+        """
+
+    @abstractmethod
+    def preconditioner(self, omega: Array) -> Preconditioner | None:
+        """``(K^-1 + diag(omega))^-1``, one precision a row for all classes.
+
+        None where it would cost about as much as `factor`.
+
+        Parameters
+        ----------
+        omega : ndarray of shape (n,)
+            Positive.
+        """
+
+
+class JointPriorForm(ABC):
+    """How a `JointPrior` is made from kernels: a frozen dataclass of settings.
+
+    ``kernels`` is a sequence of one kernel that all classes share, or of one a class.
+    """
+
+    @abstractmethod
+    def make(
+        self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
+    ) -> JointPrior:
+        """Prior at the inputs X, with each kernel's jitter added to its variances."""
+
+    @abstractmethod
+    def pull(self, kernels: Sequence[Any], X: Any, prior: Any, G: Any) -> Array:
+        """Gradient by the theta of each kernel in turn, from `JointFactor.pullback`."""
+
+    @abstractmethod
+    def cross(self, kernels: Sequence[Any], X: Any, X_new: Any) -> tuple[Any, Array]:
+        """``K_cross`` and ``k_diag`` as `JointFactor.predict` takes them."""
