@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor
+from priors.low_rank_classes import LowRankClasses, LowRankFactor
 
 from gpclass.inference import EP
 from gpclass.inference.nested import nested_ep
