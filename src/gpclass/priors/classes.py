@@ -115,7 +115,7 @@ class ClassPrior(JointPrior):
         return np.stack(columns, axis=1)
 
     def factor(self, d: Array) -> CoupledFactor:
-        """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``; see `JointPrior`."""
+        """Factorise, given sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``."""
         if d.shape != (self.n, self.n_classes):
             raise ValueError(f"d must have shape {(self.n, self.n_classes)}, got {d.shape}")
         if not (np.isfinite(d).all() and (d >= 0).all()):
@@ -130,7 +130,7 @@ class ClassPrior(JointPrior):
             ) from error
 
     def preconditioner(self, omega: Array) -> "SharedPreconditioner | None":
-        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor in the place of C + 1."""
+        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor, not C + 1."""
         return SharedPreconditioner.of(self.covariances[0], omega) if self.shared else None
 
 

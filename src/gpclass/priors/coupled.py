@@ -36,7 +36,7 @@ class CoupledFactor(JointFactor):
 
     With ``B_c = I + S_c K_c S_c = L_c L_c^T``, ``S_c = diag(d_c)^1/2``, ``E_c = S_c B_c^-1 S_c``,
     ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities:
-    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C, and no inverse of K occurs.
+    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C; K is never inverted.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class CoupledFactor(JointFactor):
         return result
 
     def _half_solve(self, c: int, cross: Array) -> Array:
-        """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return the diagonal of that."""
+        """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return its diagonal."""
         cross *= np.sqrt(self.precisions[:, c, None])
         linalg.solve_lower_columns_in_place(self.L[c], cross)
         return np.asarray(np.einsum("ij,ij->j", cross, cross))
