@@ -138,9 +138,7 @@ def test_passes_over_triangles(spd):
     np.testing.assert_allclose(
         linalg.row_sums_of_product(spd, only_lower, s), (spd * B) @ s, atol=1e-9
     )
-    np.testing.assert_allclose(
-        linalg.symmetric_product(B.copy(), s, upper=True), B @ s, atol=1e-10
-    )
+    np.testing.assert_allclose(linalg.symmetric_product(B.copy(), s, upper=True), B @ s, atol=1e-10)
     squares = B.copy()
     linalg.square_lower_into_upper(squares)
     np.testing.assert_array_equal(squares, np.tril(B, -1) + np.triu(B**2, 1))

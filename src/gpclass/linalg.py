@@ -87,7 +87,7 @@ def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Arra
 
 
 def cholesky(A: Array, what: str = "the matrix") -> Array:
-    """Factor ``A = L L^T`` in place; the lower triangle of A, shape (n, n), becomes L and is returned.
+    """Factor ``A = L L^T`` in place: the lower triangle of A, shape (n, n), becomes L. Returns A.
 
     The strict upper triangle is neither read nor written; ``what`` names A in the error.
 
@@ -164,9 +164,9 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
 
 
 def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
-    """Add A's lower triangle to that of ``total``; write it, but for its diagonal, above ``stored``'s.
+    """Add A's lower triangle to that of ``total``; transposed, it becomes ``stored``'s strict upper.
 
-    In one pass: the strict upper triangle of ``stored`` becomes that of the symmetric A.
+    In one pass, with A symmetric.
     """
     n = len(A)
     for start in range(0, n, BLOCK):
@@ -192,7 +192,7 @@ def solve_general(A: Array, b: Array) -> Array:
 
 
 def solve_batch(A: Array, b: Array) -> Array:
-    """``A_i^-1 b_i`` for a stack of small A of shape (m, k, k), and b of shape (m, k) or (m, k, j)."""
+    """``A_i^-1 b_i`` for a stack of small A, shape (m, k, k), and b, (m, k) or (m, k, j)."""
     if b.ndim == A.ndim - 1:
         return np.asarray(np.linalg.solve(A, b[..., None])[..., 0])
     return np.asarray(np.linalg.solve(A, b))
@@ -204,7 +204,7 @@ def cholesky_batch(A: Array) -> Array:
 
 
 def eigen_batch(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, (m, k), and eigenvectors (m, k, k) of a stack of symmetric matrices."""
+    """Ascending eigenvalues (m, k) and eigenvectors (m, k, k) of a stack of symmetric A."""
     values, vectors = np.linalg.eigh(A)
     return np.asarray(values), np.asarray(vectors)
 

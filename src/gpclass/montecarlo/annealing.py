@@ -180,8 +180,8 @@ def annealed_importance_sampling(
     problem = make_problem(K, y, likelihood, weights)
     terms = None if isinstance(start, str) else terms_of(start, problem, "start")
     if guides == "auto":
-        classes = isinstance(likelihood, ClassLikelihood)
-        guides = "ep" if classes or likelihood.log_concave else "none"
+        concave = isinstance(likelihood, ClassLikelihood) or likelihood.log_concave
+        guides = "ep" if concave else "none"
     return anneal(
         problem,
         terms,

@@ -234,5 +234,7 @@ def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> Outcome:
     ess = np.r_[draws.effective_sample_size, draws.log_likelihood_effective_sample_size]
     long = bool((rhat <= MAX_RHAT).all() and (ess >= MIN_EFFECTIVE_DRAWS).all())
     if estimate is not None:
-        long = long and estimate.effective_sample_size >= min(MIN_EFFECTIVE_CHAINS, estimate.n_chains)
+        long = long and estimate.effective_sample_size >= min(
+            MIN_EFFECTIVE_CHAINS, estimate.n_chains
+        )
     return Outcome.CONVERGED if long else Outcome.SHORT_CHAINS

@@ -46,8 +46,7 @@ class Samples:
         """Refuse what is not at least one finite sample."""
         if self.weights.ndim not in (2, 3) or self.weights.shape[-1] == 0:
             raise ValueError(
-                "weights must have shape (n, S) or (n, C, S) with S > 0, got "
-                f"{self.weights.shape}"
+                f"weights must have shape (n, S) or (n, C, S) with S > 0, got {self.weights.shape}"
             )
         if not np.isfinite(self.weights).all():
             raise ValueError("weights must be finite")
@@ -72,7 +71,7 @@ class _Block(NamedTuple):
     @property
     def width(self) -> int:
         """Number of rows that are not padding."""
-        return self.where.stop - self.where.start
+        return int(self.where.stop - self.where.start)
 
 
 @final

@@ -194,7 +194,7 @@ def sample(
     rng: np.random.Generator,
     progress: Progress = None,
 ) -> SliceSamples:
-    """`elliptical_slice_sampling` of a checked problem, with the ellipses of its prior given terms."""
+    """`elliptical_slice_sampling` of a checked problem; terms as ``init`` there."""
     began = time.perf_counter()
     prior, log_likelihood = problem.prior, problem.log_likelihood
     proposal = problem.proposal(terms)
