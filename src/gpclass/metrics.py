@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["brier_score", "check_probabilities", "information_bits"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
@@ -143,13 +141,8 @@ def information_bits(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        The observed classes.
-    y_prob : array-like of shape (n, C) or (n,)
-        Predicted probabilities, columns in the order of `labels`; for two classes a vector is the
-        probability of the second.
-    labels : array-like of shape (C,), default=None
-        The classes in the order of the columns; by default the sorted values of `y_true`.
+    y_true, y_prob, labels
+        As in `check_probabilities`.
     baseline : array-like of shape (C,), default=None
         Class probabilities or counts of the training set in the order of `labels`; they are scaled
         to sum to one. By default the (weighted) frequencies in `y_true`.
@@ -228,24 +221,10 @@ def brier_score(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        The observed classes.
-    y_prob : array-like of shape (n, C) or (n,)
-        Predicted probabilities, columns in the order of `labels`.
-    labels : array-like of shape (C,), default=None
-        The classes in the order of the columns; by default the sorted values of `y_true`.
+    y_true, y_prob, labels
+        As in `check_probabilities`, which raises a ValueError.
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows.
-
-    Returns
-    -------
-    score : float
-        The Brier score; smaller is better.
-
-    Raises
-    ------
-    ValueError
-        If the probabilities are not valid.
 
     Notes
     -----

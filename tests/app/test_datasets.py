@@ -12,7 +12,8 @@ from sklearn.datasets import _openml
 
 from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES
 from gpclass.app.datasets import DATA_VARIABLE, list_datasets, load_dataset
-from gpclass.app.tables import class_labels, numeric_columns, write_table
+from gpclass.app.tables import class_labels, write_table
+from gpclass.estimator.inputs import numeric_columns
 
 needs_data = pytest.mark.skipif(
     not os.environ.get(DATA_VARIABLE), reason=f"{DATA_VARIABLE} is not set"

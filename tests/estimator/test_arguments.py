@@ -9,11 +9,12 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator.arguments import (
     check_kernel_argument,
-    is_precomputed,
+
     pick_parts,
-    takes_vectors,
+
 )
 from gpclass.estimator.decomposition import DECOMPOSITIONS, OneVsRest
+from gpclass.estimator.inputs import is_precomputed, takes_vectors
 from gpclass.inference import EP, METHODS, Laplace
 from gpclass.inference.joint import JOINT
 from gpclass.kernels import Precomputed
@@ -60,6 +61,13 @@ def test_objects_are_taken_as_they_are():
     assert parts.likelihood is likelihood
     assert parts.learner is learning
     method = functools.partial(inference)
+    assert pick_parts(GaussianProcessClassifier(inference=method)).inference is method
+
+
+@pytest.mark.parametrize("method", [Laplace(max_iter=50), functools.partial(Laplace())], ids=repr)
+def test_a_method_object_has_its_own_iteration_limit(method):
+    with pytest.raises(ValueError, match="max_iter_predict=7 does not reach the inference"):
+        pick_parts(GaussianProcessClassifier(inference=method, max_iter_predict=7))
     assert pick_parts(GaussianProcessClassifier(inference=method)).inference is method
 
 

@@ -3,6 +3,8 @@
 import functools
 import sys
 import warnings
+from dataclasses import dataclass
+from typing import ClassVar
 
 import joblib
 import numpy as np
@@ -35,7 +37,7 @@ from gpclass import GaussianProcessClassifier
 from gpclass.inference import Approximation, Laplace, PosteriorLinearisation
 from gpclass.kernels import Precomputed, pullback
 from gpclass.learning import KeepFixed
-from gpclass.likelihoods import Logit, Probit
+from gpclass.likelihoods import Likelihood, Logit, Probit, by_quadrature
 
 MULTI_CLASS = ["one_vs_rest", "one_vs_one"]
 
@@ -774,6 +776,61 @@ def test_the_report():
     assert report.n_evaluations == sum(row["n_evaluations"] for row in rows)
 
 
+# ------------------------------------------- every inference takes every table
+
+
+def laplace_of_a_user(prior, y, likelihood, *, weights=None, init=None):
+    """What a user writes: no name of ours, and no joint model of its own."""
+    return Laplace()(prior, y, likelihood, weights=weights, init=init)
+
+
+@pytest.mark.parametrize(
+    ("inference", "likelihood"),
+    [("pl", "probit"), ("vi", "probit"), ("bound", "logit"), (laplace_of_a_user, "logit")],
+    ids=["pl", "vi", "bound", "user's"],
+)
+def test_an_inference_without_a_joint_model_takes_the_differences(inference, likelihood):
+    X, y = X3[::2], Y3[::2]
+    settings = {"inference": inference, "likelihood": likelihood}
+    model = fixed(**settings).fit(X, y)
+    expected = fixed(**settings, multi_class="differences").fit(X, y)
+    assert len(model.models_) == 1
+    assert model.log_marginal_likelihood_value_ == expected.log_marginal_likelihood_value_
+    assert model.predict_proba(NEW).tobytes() == expected.predict_proba(NEW).tobytes()
+    assert model.score(X, y) > 0.6
+
+
+@dataclass(frozen=True)
+class Own(Likelihood):
+    """A user's likelihood of two classes: the logit's values, the rest by quadrature."""
+
+    name: ClassVar[str] = "own"
+    log_concave: ClassVar[bool] = True
+
+    def log_prob(self, y, f):
+        return Logit().log_prob(y, f)
+
+    def derivatives(self, y, f):
+        return Logit().derivatives(y, f)
+
+    tilted_moments = by_quadrature.tilted_moments
+    linearise = by_quadrature.linearise
+    expected_log_prob = by_quadrature.expected_log_prob
+    predict_proba = by_quadrature.predict_proba
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"inference": "laplace"}, {"inference": "pl"}, {"multi_class": "differences"}]
+)
+def test_a_users_likelihood_of_two_classes_is_told_what_takes_three(settings):
+    with pytest.raises(ValueError, match=r"Own\(\).*one_vs_rest"):
+        fixed(likelihood=Own(), **settings).fit(X3, Y3)
+
+
+def test_one_against_the_rest_takes_a_users_likelihood():
+    assert fixed(likelihood=Own(), multi_class="one_vs_rest").fit(X3, Y3).score(X3, Y3) > 0.6
+
+
 # ------------------------------------------------------------------ evidence
 
 
@@ -913,6 +970,13 @@ def test_approximation(multi_class):
                 m.problem.evaluate(m.problem.theta).gradient,
                 atol=1e-7,
             )
+
+
+def test_the_approximation_is_computed_once():
+    model = fixed().fit(X2, Y2)
+    assert model.approximation_ is model.approximation_
+    model.log_marginal_likelihood(model.kernel_.theta + 1.0, clone_kernel=False)
+    assert model.approximation_.log_evidence != pytest.approx(model.log_marginal_likelihood_value_)
 
 
 def test_convergence():

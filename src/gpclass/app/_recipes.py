@@ -103,6 +103,9 @@ def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...]) -> Callable[..
 _WINDOW = dict.fromkeys((1, 2, 3), "window") | dict.fromkeys((5, 6, 7), "non-window")
 _BOTH = ("train", "test")
 
+_USPS = "usps_resampled.npz"
+_3V5 = "USPS 3s and 5s of RW06 section 3.7"
+
 FOLDER_TABLES = {
     "auto_mpg_origin": FolderTable(
         ("auto_mpg.csv",),
@@ -181,28 +184,19 @@ FOLDER_TABLES = {
         _columns("class"),
     ),
     "usps": FolderTable(
-        ("usps_resampled.npz",),
+        (_USPS,),
         "y",
         "USPS digits, resampled split of RW06: 4649 training rows, then 4649 test rows",
         _usps(None, _BOTH),
     ),
     "usps_3v5": FolderTable(
-        ("usps_resampled.npz",),
-        "y",
-        "USPS 3s and 5s of RW06 section 3.7: 767 training rows, then 773 test rows",
-        _usps((3, 5), _BOTH),
+        (_USPS,), "y", f"{_3V5}: 767 training rows, then 773 test rows", _usps((3, 5), _BOTH)
     ),
     "usps_3v5_test": FolderTable(
-        ("usps_resampled.npz",),
-        "y",
-        "USPS 3s and 5s of RW06 section 3.7, the 773 test rows",
-        _usps((3, 5), ("test",)),
+        (_USPS,), "y", f"{_3V5}, the 773 test rows", _usps((3, 5), ("test",))
     ),
     "usps_3v5_train": FolderTable(
-        ("usps_resampled.npz",),
-        "y",
-        "USPS 3s and 5s of RW06 section 3.7, the 767 training rows",
-        _usps((3, 5), ("train",)),
+        (_USPS,), "y", f"{_3V5}, the 767 training rows", _usps((3, 5), ("train",))
     ),
 }
 

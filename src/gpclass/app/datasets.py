@@ -18,15 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, FolderTable
-from gpclass.app.tables import (
-    SUFFIXES,
-    class_labels,
-    listed,
-    numeric_columns,
-    read_table,
-    require_pandas,
-    unpacked,
-)
+from gpclass.app.tables import SUFFIXES, class_labels, read_table, require_pandas, unpacked
+from gpclass.estimator.inputs import listed, numeric_columns
 
 __all__ = ["DATA_VARIABLE", "Dataset", "list_datasets", "load_dataset"]
 
@@ -50,17 +43,11 @@ class Dataset:
     name : str
         Name of the data set, or the file name.
     X : pandas.DataFrame or ndarray of shape (n, d)
-        Features, all of them numbers without missing values.
+        Features, all of them numbers without missing values, whose names are `feature_names`.
     y : ndarray of shape (n,)
-        Classes: integers, booleans or text.
-    feature_names : tuple of str
-        Names of the columns of `X`.
-    target : str
-        Name of the class column.
-    description : str
-        What a row is, and what was left out.
-    source : str
-        Where the table comes from.
+        Classes, integers, booleans or text, of the column `target`.
+    description, source : str
+        What a row is, and what was left out; where the table comes from.
     sha256 : str or None
         Checksum of the (unpacked) file; None for tables that are not a file of ours to check.
     """

@@ -19,14 +19,12 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 from threadpoolctl import threadpool_limits
 
+from gpclass.estimator.classifier import GaussianProcessClassifier
+from gpclass.estimator.inputs import standardised
 from gpclass.metrics import Floats, brier_score, information_bits
-
-__all__ = ["Comparison", "ModelScores", "check_classes", "compare", "default_models"]
 
 SCORES = ("log_loss", "brier", "error", "information", "log_evidence", "seconds")
 """The scores of each fold, in the order in which they are shown."""
@@ -71,7 +69,7 @@ def default_models(
     models : dict of str to Pipeline
         "gpclass"; "scikit-learn GP" with a kernel that it learns; "scikit-learn GP, as it comes",
         which is ``GaussianProcessClassifier()``; and "logistic regression" with the strength of its
-        penalty chosen by cross-validated log loss. All of them behind a ``StandardScaler``.
+        penalty chosen by cross-validated log loss; each `standardised`.
 
     Examples
     --------
@@ -79,8 +77,6 @@ def default_models(
     >>> list(default_models())
     ['gpclass', 'scikit-learn GP', 'scikit-learn GP, as it comes', 'logistic regression']
     """
-    from gpclass.estimator.classifier import GaussianProcessClassifier
-
     gp = GaussianProcessClassifier(random_state=random_state).set_params(**(gp_parameters or {}))
     # scikit-learn's default kernel has fixed hyperparameters: signal variance and length-scale stay
     # at 1 whatever the data. That is what its users get, and on 30 standardised columns it is much
@@ -99,30 +95,25 @@ def default_models(
         max_iter=1000,
         **options,
     )
-    return {
-        "gpclass": make_pipeline(StandardScaler(), gp),
-        "scikit-learn GP": make_pipeline(StandardScaler(), learnt),
-        "scikit-learn GP, as it comes": make_pipeline(
-            StandardScaler(), SklearnClassifier(random_state=random_state)
-        ),
-        "logistic regression": make_pipeline(StandardScaler(), logistic),
+    models = {
+        "gpclass": gp,
+        "scikit-learn GP": learnt,
+        "scikit-learn GP, as it comes": SklearnClassifier(random_state=random_state),
+        "logistic regression": logistic,
     }
+    return {name: standardised(model) for name, model in models.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class ModelScores:
-    """Scores of one model, one value a fold.
+    """Scores of one model, each of shape (n_splits,), one value a fold.
 
     Attributes
     ----------
-    log_loss : ndarray of shape (n_splits,)
-        Mean negative log probability of the observed class, in nats.
-    brier : ndarray of shape (n_splits,)
-        :func:`gpclass.metrics.brier_score`.
-    error : ndarray of shape (n_splits,)
-        Fraction of rows whose most probable class is wrong.
-    information : ndarray of shape (n_splits,)
-        :func:`gpclass.metrics.information_bits`, baseline the training part's frequencies.
+    log_loss, brier, error, information : ndarray of shape (n_splits,)
+        Mean negative log probability of the observed class in nats; `gpclass.metrics.brier_score`;
+        fraction of wrong decisions; `gpclass.metrics.information_bits`, where the baseline is the
+        training part's frequencies.
     log_evidence : ndarray of shape (n_splits,)
         ``log_marginal_likelihood_value_`` of the fitted model; NaN where it has none.
     seconds : ndarray of shape (n_splits,)
@@ -156,13 +147,10 @@ class Comparison:
     Attributes
     ----------
     models : dict of str to ModelScores
-        The scores of each model.
     probabilities : dict of str to ndarray of shape (n, C)
         For each row the probabilities by the fit that did not see it.
-    y : ndarray of shape (n,)
-        The observed classes.
-    classes : ndarray of shape (C,)
-        The classes in the order of the columns.
+    y, classes : ndarray of shape (n,), (C,)
+        The observed classes, and those of the columns.
     fold : ndarray of shape (n,)
         The fold in which each row was predicted.
     random_state : int
@@ -209,16 +197,7 @@ class Comparison:
 
 
 def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[Any]:
-    """Check that a column can be a class.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        The column.
-    name : str, default="y"
-        What it is called in messages.
-    fewest : int, default=1
-        How many rows each class needs.
+    """Check that a column ``y``, called ``name`` in messages, can be a class.
 
     Returns
     -------
@@ -249,14 +228,11 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
     if counts.min() < fewest:
         smallest = classes[counts.argmin()]
         raise ValueError(
-            f"the class {smallest!s} of the target {name} has {_rows(counts.min())}, but {fewest} "
-            "are needed, one for each fold; take fewer folds or leave the class out."
+            f"the class {smallest!s} of the target {name} has {counts.min()} "
+            f"row{'s' if counts.min() > 1 else ''}, but {fewest} are needed, one for each fold; take "
+            "fewer folds or leave the class out."
         )
     return classes
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
 
 
 def compare(
@@ -276,9 +252,7 @@ def compare(
     models : mapping of str to classifier
         Unfitted classifiers with `predict_proba`; each is cloned for each fold.
     X : array-like or DataFrame of shape (n, d)
-        Features.
     y : array-like of shape (n,)
-        Classes.
     n_splits : int, default=10
         Number of folds, at least 2 and at most the size of the smallest class.
     random_state : int, default=0
@@ -288,11 +262,6 @@ def compare(
     progress : callable, default=None
         Called as ``progress(name, done, total)`` before each fit (with the name of the model that
         is next) and once at the end, with an empty name.
-
-    Returns
-    -------
-    comparison : Comparison
-        Scores of each fold and the out-of-fold probabilities.
 
     Raises
     ------
@@ -341,7 +310,9 @@ def compare(
             ):
                 warnings.simplefilter("always")
                 p, evidence, seconds = _fit_and_predict(model, X, y, train, test)
-            noted[name].update({_message(warning) for warning in caught})
+            noted[name].update(
+                {f"{w.category.__name__}: {' '.join(str(w.message).split())}" for w in caught}
+            )
             proba[name][test] = p
             values[name][k] = (*_scores(y[train], y[test], p, classes), evidence, seconds)
             done += 1
@@ -358,10 +329,6 @@ def compare(
         fold=fold,
         random_state=random_state,
     )
-
-
-def _message(warning: Any) -> str:
-    return f"{warning.category.__name__}: {' '.join(str(warning.message).split())}"
 
 
 def _fit_and_predict(

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 
 from gpclass.decision.display import ErrorRejectDisplay, ReliabilityDisplay, require_matplotlib
 
-__all__ = ["probability_figure"]
-
 # The palette of Okabe and Ito (2008), which stays distinct for colour-blind readers; the markers
 # and dashes carry the same distinction into print without colour.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -40,14 +38,13 @@ def probability_figure(
     labels : array-like of shape (C,), default=None
         The classes in the order of the columns; by default the sorted values of `y_true`.
     title : str, default=None
-        Title of the figure.
     n_bins : int, default=10
         Number of bins of equal width in the reliability diagram.
 
     Returns
     -------
     figure : matplotlib.figure.Figure
-        The figure; ``figure.savefig(path)`` writes it.
+        ``figure.savefig(path)`` writes it.
 
     Raises
     ------

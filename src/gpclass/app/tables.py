@@ -1,7 +1,4 @@
-"""Reading tables from CSV and Parquet files, and their columns as numbers and classes.
-
-pandas is imported when a table is read, so that the library works without it.
-"""
+"""Tables of CSV and Parquet files, and their class column; pandas is imported when one is read."""
 
 import gzip
 from collections.abc import Callable
@@ -12,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["SUFFIXES", "class_labels", "numeric_columns", "read_table", "write_table"]
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """The endings of the files that are read and written."""
@@ -47,19 +42,7 @@ def unpacked(path: Path) -> bytes:
 
 
 def read_table(path: Path) -> tuple[Any, bytes]:
-    """Read a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path : Path
-        A file that ends in .csv, .csv.gz, .parquet or .pq.
-
-    Returns
-    -------
-    frame : pandas.DataFrame
-        The table, as it is in the file.
-    content : bytes
-        The (unpacked) bytes that it was read from.
+    """Read a CSV or Parquet file: its table, and the (unpacked) bytes that it was read from.
 
     Raises
     ------
@@ -84,22 +67,12 @@ def read_table(path: Path) -> tuple[Any, bytes]:
     # The readers raise errors of many types (parser, unicode, arrow); each means a bad file.
     except Exception as error:
         kind = "Parquet" if parquet else "CSV"
-        raise ValueError(f"{path} cannot be read as {kind}: {_one_line(error)}") from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} cannot be read as {kind}: {reason}") from error
     frame.columns = [str(column) for column in frame.columns]
     if len(frame) == 0:
         raise ValueError(f"{path} has no rows.")
     return frame, content
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def listed(names: Any, most: int = 12) -> str:
-    """Join names for a message, the first `most` of them."""
-    names = [str(name) for name in names]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def class_labels(column: Any) -> NDArray[Any]:
@@ -119,83 +92,8 @@ def class_labels(column: Any) -> NDArray[Any]:
     return np.asarray(column.astype(str).to_numpy(), dtype=np.str_)
 
 
-def numeric_columns(frame: Any, name: str) -> Any:
-    """Return the columns of a table as numbers.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame of shape (n, d)
-        Feature columns. Booleans become 0 and 1, text that is a number becomes that number.
-    name : str
-        What the table is called in messages.
-
-    Returns
-    -------
-    numbers : pandas.DataFrame of shape (n, d)
-        The columns in float64.
-
-    Raises
-    ------
-    ValueError
-        If there is no column, or columns hold text that is not a number, missing values or
-        infinity.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from gpclass.app.tables import numeric_columns
-    >>> frame = pd.DataFrame({"ill": [True, False], "age": ["3", "5"]})
-    >>> numeric_columns(frame, "the table").to_numpy().tolist()
-    [[1.0, 3.0], [0.0, 5.0]]
-    """
-    pd = require_pandas()
-    if frame.shape[1] == 0:
-        raise ValueError(f"{name} has no feature column.")
-    if not frame.columns.is_unique:
-        raise ValueError(
-            f"{name} has the column {frame.columns[frame.columns.duplicated()][0]!r} twice."
-        )
-    numbers: dict[str, Any] = {}
-    text: list[str] = []
-    for column, values in frame.items():
-        if hasattr(values, "cat"):
-            values = values.astype(values.cat.categories.dtype)
-        if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_complex_dtype(values):
-            numbers[column] = values.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-            continue
-        # A column of an object type can hold booleans beside missing values; dates and the like
-        # are not numbers and must not become nanoseconds.
-        plain = values.map(lambda value: int(value) if isinstance(value, bool) else value)
-        parsed = pd.to_numeric(plain.astype("string"), errors="coerce")
-        if parsed[values.notna()].isna().any():
-            text.append(column)
-        else:
-            numbers[column] = parsed.to_numpy(dtype=np.float64, na_value=np.nan)
-    if text:
-        raise ValueError(
-            f"{name} has text columns that cannot be used as numbers: {listed(text)}; encode them "
-            "as numbers or leave them out."
-        )
-    table = pd.DataFrame(numbers, index=frame.index)
-    counts = table.isna().sum()
-    if counts.any():
-        named = listed(f"{column} ({count})" for column, count in counts.items() if count)
-        raise ValueError(f"{name} has missing values in the columns {named}; fill or drop them.")
-    infinite = [column for column in table if not np.isfinite(table[column]).all()]
-    if infinite:
-        raise ValueError(f"{name} has infinite values in the columns {listed(infinite)}.")
-    return table
-
-
 def write_table(frame: Any, path: Path) -> None:
-    """Write a table as CSV or Parquet, by the ending of the file.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table; its index is not written.
-    path : Path
-        A file that ends in .csv, .csv.gz, .parquet or .pq; its folder is made if need be.
+    """Write a frame without its index, by the ending of the file, whose folder is made if need be.
 
     Raises
     ------

@@ -4,15 +4,12 @@ The inference is done once; the same probabilities serve every loss (RW06 sectio
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from gpclass.metrics import Floats, Integers, check_probabilities
-
-__all__ = ["REJECT", "ErrorRejectCurve", "decide", "error_reject_curve"]
 
 REJECT = -1
 """The index that :func:`decide` returns for a case that it declines to classify."""
@@ -117,20 +114,7 @@ class ErrorRejectCurve:
     def error_at(self, reject_fraction: float) -> float:
         """Error rate at the largest point of the curve that rejects at most `reject_fraction`.
 
-        Parameters
-        ----------
-        reject_fraction : float
-            Fraction of the cases that may be rejected, in [0, 1].
-
-        Returns
-        -------
-        error_rate : float
-            Fraction of the accepted cases that are wrong.
-
-        Raises
-        ------
-        ValueError
-            If `reject_fraction` is outside [0, 1].
+        Raises ValueError where that is outside [0, 1].
         """
         if not 0.0 <= reject_fraction <= 1.0:
             raise ValueError(f"reject_fraction must be in [0, 1], got {reject_fraction!r}.")
@@ -151,11 +135,6 @@ def error_reject_curve(
         Predicted probabilities, columns in the order of `labels`.
     labels : array-like of shape (C,), default=None
         The classes in the order of the columns; by default the sorted values of `y_true`.
-
-    Returns
-    -------
-    curve : ErrorRejectCurve
-        Reject fractions, error rates, thresholds and the area under the curve.
 
     Raises
     ------
@@ -184,7 +163,9 @@ def error_reject_curve(
     group_errors = np.bincount(group, weights=wrong).astype(np.float64)
     accepted = np.cumsum(sizes)
     errors = np.cumsum(group_errors)
-    area = float(np.mean(_expected_errors(sizes, group_errors) / np.arange(1, n + 1)))
+    # Expected errors among the first 1..n cases, ties in random order.
+    expected = np.cumsum(np.repeat(group_errors / sizes, sizes))
+    area = float(np.mean(expected / np.arange(1, n + 1)))
     return ErrorRejectCurve(
         reject_fraction=(1.0 - accepted / n)[::-1],
         error_rate=(errors / accepted)[::-1],
@@ -192,9 +173,3 @@ def error_reject_curve(
         area=area,
         n_cases=n,
     )
-
-
-def _expected_errors(sizes: NDArray[np.integer[Any]], group_errors: Floats) -> Floats:
-    """Return the expected errors among the first 1..n cases, ties in random order."""
-    expected: Floats = np.cumsum(np.repeat(group_errors / sizes, sizes))
-    return expected

@@ -47,10 +47,8 @@ class ReliabilityDisplay:
 
     Parameters
     ----------
-    prob_true : ndarray of shape (n_bins,)
-        Observed frequency in each bin that has cases.
-    prob_pred : ndarray of shape (n_bins,)
-        Mean predicted probability in each bin.
+    prob_true, prob_pred : ndarray of shape (n_bins,)
+        Observed frequency and mean predicted probability in each bin that has cases.
     counts : ndarray of shape (n_bins,)
         Number of cases in each bin.
     lower, upper : ndarray of shape (n_bins,)
@@ -110,7 +108,6 @@ class ReliabilityDisplay:
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            The observed classes.
         y_prob : array-like of shape (n, C) or (n,)
             Predicted probabilities, columns in the order of `labels`.
         labels : array-like of shape (C,), default=None
@@ -123,10 +120,6 @@ class ReliabilityDisplay:
             Confidence of the binomial intervals.
         name : str, default=None
             Label of the curve.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
 
         Raises
         ------
@@ -172,18 +165,9 @@ class ReliabilityDisplay:
     def from_predictions(
         cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: Any = None, **options: Any
     ) -> Self:
-        """Bin predictions and draw them.
+        """Bin predictions, with the options of `bin_predictions`, and draw them.
 
-        Parameters
-        ----------
-        y_true, y_prob, **options
-            As in :meth:`bin_predictions`.
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
+        On the matplotlib axes ``ax``, or on those of a new figure.
         """
         return cls.bin_predictions(y_true, y_prob, **options).plot(ax)
 
@@ -191,29 +175,10 @@ class ReliabilityDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **options: Any
     ) -> Self:
-        """Predict with a fitted classifier, bin the predictions and draw them.
+        """Predict rows that were not used to fit, bin the predictions and draw them.
 
-        Parameters
-        ----------
-        estimator : classifier with predict_proba
-            Fitted classifier or pipeline.
-        X : array-like of shape (n, d)
-            Rows to predict; they should not have been used to fit.
-        y : array-like of shape (n,)
-            Their classes.
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        **options : dict
-            Options of :meth:`bin_predictions`.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no `predict_proba`.
+        The options are those of `bin_predictions`. Raises TypeError if the estimator has no
+        `predict_proba`.
         """
         proba, classes, name = _estimator_probabilities(estimator, X)
         options = {"labels": classes, "name": name} | options
@@ -236,16 +201,10 @@ class ReliabilityDisplay:
             Where to draw; by default a new figure.
         name : str, default=None
             Label of the curve, in place of the one the display was made with.
-        ref_line : bool, default=True
-            Whether to draw the diagonal, where probabilities are honest.
-        interval : bool, default=True
-            Whether to draw the binomial intervals.
+        ref_line, interval : bool, default=True
+            Whether to draw the diagonal, where probabilities are honest, and the intervals.
         **kwargs : dict
             Passed to the curve's ``Axes.plot``.
-
-        Returns
-        -------
-        self : ReliabilityDisplay
         """
         ax = _axes(ax)
         label = self.name if name is None else name
@@ -273,9 +232,9 @@ def _wilson_interval(
 ) -> tuple[Floats, Floats]:
     """Return Wilson's interval, which stays in [0, 1] and is not empty at 0 of n."""
     z = float(ndtri(0.5 + 0.5 * confidence))
-    shrink = 1.0 / (1.0 + z * z / counts)
-    centre = (frequency + 0.5 * z * z / counts) * shrink
-    half = z * shrink * np.sqrt(frequency * (1.0 - frequency) / counts + 0.25 * (z / counts) ** 2)
+    scale = 1.0 / (1.0 + z * z / counts)
+    centre = (frequency + 0.5 * z * z / counts) * scale
+    half = z * scale * np.sqrt(frequency * (1.0 - frequency) / counts + 0.25 * (z / counts) ** 2)
     # Rounding can put the end a few ulp beyond the observed frequency at 0 and n of n.
     return (
         np.clip(np.minimum(centre - half, frequency), 0.0, 1.0),
@@ -292,7 +251,6 @@ class ErrorRejectDisplay:
     Parameters
     ----------
     curve : ErrorRejectCurve
-        What is drawn.
     name : str or None
         Label of the curve.
 
@@ -328,43 +286,14 @@ class ErrorRejectDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of predictions.
-
-        Parameters
-        ----------
-        y_true, y_prob, labels
-            As in :func:`gpclass.decision.costs.error_reject_curve`.
-        name : str, default=None
-            Label of the curve.
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        **kwargs : dict
-            Passed to the curve's ``Axes.plot``.
-
-        Returns
-        -------
-        display : ErrorRejectDisplay
-        """
+        """Draw the `error_reject_curve` of predictions; the rest is as in `plot`."""
         return cls(error_reject_curve(y_true, y_prob, labels=labels), name).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any
     ) -> Self:
-        """Predict with a fitted classifier and draw the curve.
-
-        Parameters
-        ----------
-        estimator, X, y
-            As in :meth:`ReliabilityDisplay.from_estimator`.
-        ax, **kwargs
-            As in :meth:`from_predictions`.
-
-        Returns
-        -------
-        display : ErrorRejectDisplay
-
-        """
+        """Predict rows that were not used to fit, and draw the curve as in `plot`."""
         proba, classes, name = _estimator_probabilities(estimator, X)
         kwargs = {"name": name} | kwargs
         return cls.from_predictions(y, proba, labels=classes, ax=ax, **kwargs)
@@ -374,12 +303,12 @@ class ErrorRejectDisplay:
 
         Parameters
         ----------
-        ax, name, **kwargs
-            As in :meth:`from_predictions`; `name` replaces the one the display was made with.
-
-        Returns
-        -------
-        self : ErrorRejectDisplay
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+        name : str, default=None
+            Label of the curve, in place of the one the display was made with.
+        **kwargs : dict
+            Passed to the curve's ``Axes.plot``.
         """
         ax = _axes(ax)
         label = self.name if name is None else name

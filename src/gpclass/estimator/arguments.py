@@ -1,8 +1,8 @@
-"""Which parts the estimator's arguments name: every value that does not exist is refused here."""
+"""Which parts the estimator's arguments name; a value that does not exist is refused here."""
 
 import inspect
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -13,12 +13,13 @@ from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVs
 from gpclass.estimator.report import parameter_names
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
-from gpclass.kernels import uses_precomputed
 from gpclass.learning import ExpectationMaximisation, KeepFixed, Learner, MaximiseEvidence
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 
 LEARNINGS: Final = ("evidence", "em")
+# Iterations that an inference given by name may take, unless the user says otherwise.
+MAX_ITER: Final = 100
 
 
 @final
@@ -34,7 +35,7 @@ class Parts:
 
 
 def pick_parts(estimator: Any) -> Parts:
-    """Turn the arguments of the estimator into parts.
+    """Turn the arguments of the estimator into parts, and refuse what does not exist.
 
     Raises
     ------
@@ -58,6 +59,7 @@ def pick_parts(estimator: Any) -> Parts:
         value = getattr(estimator, name)
         if value is not None:
             raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
+    check_kernel_argument(estimator.kernel)
     multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
@@ -71,16 +73,27 @@ def pick_parts(estimator: Any) -> Parts:
     )
 
 
-def check_kernel_argument(kernel: Any) -> None:
-    """Refuse what is neither None, "precomputed" nor a kernel that has one covariance matrix.
+def with_settings(likelihood: Any, settings: dict[str, Any]) -> Likelihood:
+    """Likelihood that differs in the settings named; a likelihood itself is frozen.
 
     Raises
     ------
     ValueError
-        For a CompoundKernel or another string.
-    TypeError
-        For anything else, a kernel's class among it.
+        For a setting that it does not have.
     """
+    known = get_likelihood(likelihood)
+    unknown = sorted(settings.keys() - known.get_params().keys())
+    if unknown:
+        raise ValueError(
+            f"the likelihood {known!r} has no settings {unknown}; it has "
+            f"{sorted(known.get_params())}"
+        )
+    changed: Likelihood = replace(known, **settings)  # type: ignore[type-var]
+    return changed
+
+
+def check_kernel_argument(kernel: Any) -> None:
+    """Refuse what is neither None, "precomputed", a kernel with one matrix, nor a list of these."""
     if isinstance(kernel, CompoundKernel):
         raise ValueError("kernel cannot be a CompoundKernel")
     if kernel is None:
@@ -104,8 +117,7 @@ def check_kernel_argument(kernel: Any) -> None:
         return
     raise TypeError(
         "kernel must be None, 'precomputed', an instance of a scikit-learn kernel or a list of "
-        "them, got "
-        f"{kernel!r}"
+        f"them, got {kernel!r}"
     )
 
 
@@ -133,32 +145,6 @@ def _check_hyperparameters(kernel: Kernel) -> None:
             raise ValueError(
                 f"kernel {description} has bounds that are no intervals: {np.exp(bounds).tolist()}"
             )
-
-
-def is_precomputed(kernel: Any) -> bool:
-    """Whether X is the covariance matrix itself."""
-    if isinstance(kernel, str):
-        return kernel == "precomputed"
-    if isinstance(kernel, list | tuple):
-        return all(is_precomputed(one) for one in kernel)
-    return isinstance(kernel, Kernel) and uses_precomputed(kernel)
-
-
-def takes_vectors(kernel: Any) -> bool:
-    """Whether X is a table of numbers."""
-    if isinstance(kernel, list | tuple):
-        return all(takes_vectors(one) for one in kernel)
-    return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
-
-
-def as_objects(X: Any) -> Any:
-    """A list as an array of its items, so that sequences among them are not taken for rows."""
-    if not isinstance(X, list | tuple):
-        return X
-    items = np.empty(len(X), dtype=object)
-    for i, item in enumerate(X):
-        items[i] = item
-    return items
 
 
 def _named(argument: str, value: Any, options: Any) -> str:
@@ -202,6 +188,12 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
                 "inference must be called as method(prior, y, likelihood, *, weights, init), got "
                 f"{inference!r}"
             )
+        if max_iter != MAX_ITER:
+            raise ValueError(
+                f"max_iter_predict={max_iter} does not reach the inference {inference!r}, which "
+                "has settings of its own: give it its own limit, such as EP(max_iter=200), and "
+                f"leave max_iter_predict at {MAX_ITER}"
+            )
         given: Any = inference
     else:
         name = _named("inference", inference, (*METHODS, "mcmc"))
@@ -209,8 +201,7 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
             given = MonteCarlo(random_state=_seed(random_state))
         else:
             given = METHODS[name](max_iter=max_iter)
-    method: InferenceMethod = given
-    return method
+    return given  # type: ignore[no-any-return]
 
 
 def _pick_learner(learning: Any, optimizer: Any) -> Learner:

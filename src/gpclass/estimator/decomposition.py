@@ -32,17 +32,9 @@ class Decomposition(ABC):
 
     @abstractmethod
     def combine(self, log_odds: Array, n_classes: int) -> Array:
-        """Class probabilities from those of the binary problems.
+        """Class probabilities, shape (m, C), from those of the k binary problems.
 
-        Parameters
-        ----------
-        log_odds : ndarray of shape (m, k, 2)
-            ``log P(-1)`` and ``log P(+1)`` of m rows under the k binary problems.
-
-        Returns
-        -------
-        P : ndarray of shape (m, C)
-            Rows sum to one.
+        ``log_odds`` has shape (m, k, 2): ``log P(-1)`` and ``log P(+1)`` under each.
         """
 
 

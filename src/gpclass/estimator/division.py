@@ -1,33 +1,27 @@
-"""How the classes become problems: one joint model, or several binary ones."""
+"""How a table becomes problems: one of all classes, or several binary ones."""
 
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.estimator.arguments import Parts
+from gpclass.estimator.weights import Rows
 from gpclass.inference.joint import JOINT, joint_scheme
 from gpclass.learning import BinaryProblem, JointProblem, Problem
 
-Array = NDArray[np.float64]
-
-
 class Division(NamedTuple):
-    """Problems to be learnt, and what each is called in messages."""
+    """Problems to be learnt, what each is called in messages, and whose kernel each has.
+
+    ``kernel_a_class`` says that the user gave a kernel for each class.
+    """
 
     problems: list[Problem]
     names: list[str]
+    kernel_a_class: bool
 
 
 def divide(
-    parts: Parts,
-    kernels: list[Kernel],
-    X: Any,
-    codes: NDArray[np.intp],
-    classes: NDArray[np.generic],
-    weights: Array | None,
-    used: NDArray[np.intp] | None,
+    parts: Parts, kernels: list[Kernel], X: Any, table: Rows
 ) -> Division:
     """Make the problems of a table.
 
@@ -37,12 +31,8 @@ def divide(
     kernels : list of Kernel
         One for all classes, or one a class.
     X : ndarray of shape (N, d), or whatever the kernel takes
-    codes : ndarray of shape (n,)
-        Class indices of the rows that are used.
-    classes : ndarray of shape (C,)
-    weights : ndarray of shape (N,) or None
-    used : ndarray of shape (n,) or None
-        Numbers of the rows of positive weight; None: all.
+    table : Rows
+        Classes and weights of the rows.
 
     Raises
     ------
@@ -50,6 +40,7 @@ def divide(
         For a number of kernels that does not go with the classes, and for a likelihood or an
         inference that has no joint model.
     """
+    weights, used, classes, codes = table
     n_classes = len(classes)
     joint = n_classes > 2 and parts.multi_class in JOINT
     if len(kernels) > 1:
@@ -67,7 +58,7 @@ def divide(
             weights if weights is None or used is None else weights[used],
             used,
         )
-        return Division([problem], [f"all {n_classes} classes"])
+        return Division([problem], [f"all {n_classes} classes"], len(kernels) > 1)
     problems: list[Problem] = []
     names = []
     for k, (name, rows, labels) in enumerate(parts.decomposition.split(codes, classes)):
@@ -80,7 +71,7 @@ def divide(
         problems.append(
             BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
         )
-    return Division(problems, names)
+    return Division(problems, names, len(kernels) > 1)
 
 
 def _check_kernels(kernels: list[Kernel], n_classes: int, multi_class: str) -> None:

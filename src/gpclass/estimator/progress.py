@@ -2,8 +2,7 @@
 
 import importlib.util
 import sys
-from types import TracebackType
-from typing import Any, final
+from typing import Any, Self, final
 
 
 @final
@@ -22,7 +21,7 @@ class EvidenceProgress:
         self.best = -float("inf")
         self._status: Any = None
 
-    def __enter__(self) -> "EvidenceProgress":
+    def __enter__(self) -> Self:
         """Start the line."""
         if self.verbose and importlib.util.find_spec("rich") is not None:
             from rich.console import Console
@@ -35,26 +34,18 @@ class EvidenceProgress:
         """Count one evaluation."""
         self.count += 1
         self.best = max(self.best, log_evidence)
-        if not self.verbose:
-            return
         if self._status is not None:
             self._status.update(self._line())
-        else:
+        elif self.verbose:
             print(f"\r{self._line()}", end="", file=sys.stderr, flush=True)
 
     def _line(self) -> str:
         return f"evidence evaluation {self.count}: best log evidence {self.best:.6g}"
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the last line standing."""
         if self._status is not None:
             self._status.stop()
-            if self.count:
-                print(self._line(), file=sys.stderr)
-        elif self.verbose and self.count:
-            print(file=sys.stderr)
+        if self.verbose and self.count:
+            # rich has wiped its line; a plain one lacks its end
+            print(self._line() if self._status is not None else "", file=sys.stderr)

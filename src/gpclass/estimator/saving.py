@@ -3,6 +3,7 @@
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.decomposition import DECOMPOSITIONS
+from gpclass.estimator.inputs import KINDS, NumericColumns
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.report import OptimizerReport, ReportedRun
 from gpclass.inference import METHODS
@@ -49,6 +50,7 @@ def trusted_types() -> list[str]:
         MaximiseEvidence,
         MonteCarlo,
         MultinomialProbit,
+        NumericColumns,
         OptimizerReport,
         Precomputed,
         ReportedRun,
@@ -58,5 +60,6 @@ def trusted_types() -> list[str]:
         *METHODS.values(),
         *LIKELIHOODS.values(),
         *DECOMPOSITIONS.values(),
+        *KINDS,
     ]
     return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in types)

@@ -1,15 +1,57 @@
-"""Weights of rows: powers of the likelihood terms, from sample and class weights."""
+"""Rows, their weights (powers of the likelihood terms) and the classes that they have."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 Array = NDArray[np.float64]
 
-LARGEST: Final = 1e15
+# Weights are counts of rows; beside one of more than this, float64 loses a weight of one.
+LARGEST_WEIGHT: Final = 1e15
+
+
+class Rows(NamedTuple):
+    """Which rows of a table are used, as what class, and with what weight.
+
+    ``weights`` has shape (N,) and ``used`` the numbers of the n rows of positive weight; each is
+    None where all N rows count alike. ``classes`` are the C labels of used rows, sorted, and
+    ``codes`` of shape (n,) their indices.
+    """
+
+    weights: Array | None
+    used: NDArray[np.intp] | None
+    classes: NDArray[Any]
+    codes: NDArray[np.intp]
+
+    def code_all(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        """Class indices of all N rows; -1 where no used row has the class."""
+        found = np.searchsorted(self.classes, y)
+        return np.where(np.isin(y, self.classes), found, -1)
+
+
+def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
+    """Read labels and weights; the parameters are those of `row_weights`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `row_weights`, for labels that are no classes, and for fewer than two classes.
+    """
+    check_classification_targets(y)
+    weights = row_weights(X, y, sample_weight, class_weight)
+    used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
+    classes, codes = np.unique(y if used is None else y[used], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            "GaussianProcessClassifier requires 2 or more distinct classes; got "
+            f"{len(classes)} class (only {classes.tolist()})"
+            + ("" if used is None else " among the rows of positive weight")
+        )
+    return Rows(weights, used, classes, codes)
 
 
 def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
@@ -45,10 +87,10 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
         weights = np.array(checked)
     if class_weight is not None:
         weights *= class_weights(class_weight, y, weights)
-    if weights.max(initial=0.0) > LARGEST:
+    if weights.max(initial=0.0) > LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight times class_weight reaches {weights.max():.3g}; weights are counts of "
-            f"rows, and above {LARGEST:g} float64 loses the others beside them"
+            f"rows, and above {LARGEST_WEIGHT:g} float64 loses the others beside them"
         )
     return weights
 

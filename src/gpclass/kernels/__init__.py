@@ -5,9 +5,14 @@ The kernel language is that of `sklearn.gaussian_process.kernels`; nothing of it
 
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
 from gpclass.kernels.defaults import default_kernel, median_distance
-from gpclass.kernels.evaluate import cross, diagonal, evaluate, uses_precomputed
-from gpclass.kernels.inputs import restrict, take
-from gpclass.kernels.precomputed import Precomputed, validate_precomputed
+from gpclass.kernels.evaluate import cross, diagonal, evaluate
+from gpclass.kernels.precomputed import (
+    Precomputed,
+    restrict,
+    take,
+    uses_precomputed,
+    validate_precomputed,
+)
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
 

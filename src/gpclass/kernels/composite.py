@@ -5,13 +5,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
 
-from gpclass.kernels.elementary import Constant
-from gpclass.kernels.tiles import Array, BoundKernel, LogDifferentiable, bind, binds
-
-
-def _constant_last(a: BoundKernel, b: BoundKernel) -> tuple[BoundKernel, BoundKernel]:
-    """Order the pair so that a tile is filled cheaply: a constant then scales it in place."""
-    return (b, a) if isinstance(a, Constant) else (a, b)
+from gpclass.kernels.tiles import COMPOUND, Array, BoundKernel, LogDifferentiable, bind, binds
 
 
 @final
@@ -21,9 +15,8 @@ class _Sum(BoundKernel):
         self._a, self._b = a, b
 
     def value(self, rows: slice, cols: slice) -> Array:
-        first, second = _constant_last(self._a, self._b)
-        tile = first.value(rows, cols)
-        second.add_into(rows, cols, tile)
+        tile = self._a.value(rows, cols)
+        tile += self._b.value(rows, cols)
         return tile
 
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
@@ -31,9 +24,8 @@ class _Sum(BoundKernel):
 
 
 def _product_value(a: BoundKernel, b: BoundKernel, rows: slice, cols: slice) -> Array:
-    first, second = _constant_last(a, b)
-    tile = first.value(rows, cols)
-    second.multiply_into(rows, cols, tile)
+    tile = a.value(rows, cols)
+    tile *= b.value(rows, cols)
     return tile
 
 
@@ -77,9 +69,7 @@ class _MixedProduct(BoundKernel):
     ) -> Array:
         if factor.n_theta == 0:
             return np.zeros(0)
-        weighted = G.copy()
-        other.multiply_into(rows, cols, weighted)
-        return factor.pull(rows, cols, weighted)
+        return factor.pull(rows, cols, G * other.value(rows, cols))
 
 
 def _raise(tile: Array, exponent: float) -> Array:
@@ -147,7 +137,4 @@ def _bind_power(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
 
 @binds(CompoundKernel)
 def _refuse_compound(kernel: Any, X: Any, X_new: Any | None) -> NoReturn:
-    raise ValueError(
-        "kernel is a CompoundKernel, which is several kernels and not one; "
-        "pass one of its `kernels`, or their sum or product"
-    )
+    raise ValueError(COMPOUND)

@@ -12,11 +12,11 @@ from gpclass.kernels.tiles import Array
 _GRAM_MIN_COLUMNS = 6
 # |a - b|^2 = |a|^2 + |b|^2 - 2 a'b loses about eps |a|^2; at this limit that is 1e-13.
 _GRAM_MAX_SQUARED_NORM = 250.0
-# Beyond this scaled squared distance points are equally far; its square root is finite, and so
-# are the polynomials of it that kernels multiply by exp(-r).
-_FARTHEST = 1e280
-# Scaled coordinates beyond this may reach _FARTHEST.
-_FAR_COORDINATE = 1e130
+# Larger scaled squared distances are taken as this one; its square root is finite, and so are the
+# polynomials of it that kernels multiply by exp(-r).
+_LARGEST_SQUARED = 1e280
+# Scaled coordinates beyond this may have larger squared distances.
+_LARGE_COORDINATE = 1e130
 # OpenBLAS runs dgemm on one thread up to this n m k.
 _SERIAL_PRODUCT = 2**18
 # Pieces of fewer rows than this are slow; the sum is split instead.
@@ -105,10 +105,10 @@ class Distances:
         shift = _exact_shift(X)
         self._left = _scaled(X, shift, scale)
         self._right = self._left if X_new is None else _scaled(X_new, shift, scale)
-        self._far = max(_largest(self._left), _largest(self._right)) > _FAR_COORDINATE
+        self._clip = max(_largest(self._left), _largest(self._right)) > _LARGE_COORDINATE
         self._centred: Array | None = None
         self._gram_factors: tuple[Array, Array] | None = None
-        if X_new is None and not self._far and len(X):
+        if X_new is None and not self._clip and len(X):
             self._centred = self._left - self._left.mean(axis=0)
             if gram and X.shape[1] >= _GRAM_MIN_COLUMNS:
                 self._gram_factors = _gram_factors(self._centred)
@@ -125,8 +125,8 @@ class Distances:
                 np.fill_diagonal(r2, 0.0)
             return r2
         r2 = cdist(self._left[rows], self._right[cols], "sqeuclidean")
-        if self._far:
-            np.minimum(r2, _FARTHEST, out=r2)
+        if self._clip:
+            np.minimum(r2, _LARGEST_SQUARED, out=r2)
         return r2
 
     def contract(self, rows: slice, cols: slice, M: Array) -> Array:
@@ -155,7 +155,7 @@ class Distances:
     def _by_differences(self, rows: slice, cols: slice, M: Array, k: int) -> float:
         D: Array = np.subtract.outer(self._left[rows, k], self._right[cols, k])
         D *= D
-        np.minimum(D, _FARTHEST, out=D)
+        np.minimum(D, _LARGEST_SQUARED, out=D)
         return inner(D, M)
 
 

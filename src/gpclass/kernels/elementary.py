@@ -21,15 +21,6 @@ class Constant(LogDifferentiable):
         """``c`` everywhere."""
         return np.full(shape_of(rows, cols), self.c)
 
-    def multiply_into(self, rows: slice, cols: slice, tile: Array) -> None:
-        """``tile *= c``."""
-        if self.c != 1.0:
-            tile *= self.c
-
-    def add_into(self, rows: slice, cols: slice, tile: Array) -> None:
-        """``tile += c``."""
-        tile += self.c
-
     def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
         """``dlog c / dlog c = 1``."""
         return np.full(self.n_theta, M.sum())
@@ -49,13 +40,9 @@ class White(BoundKernel):
     def value(self, rows: slice, cols: slice) -> Array:
         """``s I`` on the diagonal, else 0."""
         tile = np.zeros(shape_of(rows, cols))
-        self.add_into(rows, cols, tile)
-        return tile
-
-    def add_into(self, rows: slice, cols: slice, tile: Array) -> None:
-        """``tile += s I`` on the diagonal."""
         if self._on_diagonal(rows, cols):
-            tile.reshape(-1)[:: len(tile) + 1] += self._noise
+            np.fill_diagonal(tile, self._noise)
+        return tile
 
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
         """``s tr G``."""

@@ -1,13 +1,12 @@
 """Kernel matrices of scikit-learn's kernels, in one pass over memory."""
 
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
 
-from gpclass.kernels.precomputed import Precomputed, new_diagonal
-from gpclass.kernels.tiles import Array, bind, lower_tiles, pieces, read_inputs
+from gpclass.kernels.precomputed import Precomputed, new_diagonal, uses_precomputed
+from gpclass.kernels.tiles import COMPOUND, Array, bind, lower_tiles, pieces, read_inputs
 
 
 def quiet() -> Any:
@@ -19,7 +18,7 @@ def quiet() -> Any:
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 
-def evaluate(kernel: Any, X: Any, out: Array | None = None) -> Array:
+def evaluate(kernel: Any, X: Any) -> Array:
     """Kernel matrix of the training inputs.
 
     Parameters
@@ -28,8 +27,6 @@ def evaluate(kernel: Any, X: Any, out: Array | None = None) -> Array:
         Kernels with a rule (see `gpclass.kernels.tiles.binds`) and their sums, products and
         powers are evaluated in tiles and need no memory beside the result; others by their call.
     X : array-like of shape (n, d) or sequence of n objects
-    out : ndarray of shape (n, n), optional
-        C-contiguous float64 array for the result.
 
     Returns
     -------
@@ -40,7 +37,7 @@ def evaluate(kernel: Any, X: Any, out: Array | None = None) -> Array:
     Raises
     ------
     ValueError
-        If ``out`` has the wrong shape, type or layout, or X does not fit the kernel.
+        If X does not fit the kernel.
 
     Examples
     --------
@@ -53,13 +50,7 @@ def evaluate(kernel: Any, X: Any, out: Array | None = None) -> Array:
     """
     X = read_inputs(kernel, X)
     n = len(X)
-    if out is None:
-        out = np.empty((n, n))
-    elif out.shape != (n, n) or out.dtype != np.float64 or not out.flags.c_contiguous:
-        raise ValueError(
-            f"out has shape {out.shape} and type {out.dtype}, expected a C-contiguous float64 "
-            f"array of shape {(n, n)}"
-        )
+    out = np.empty((n, n))
     with quiet():
         bound = bind(kernel, X)
         for rows, cols in lower_tiles(n):
@@ -131,41 +122,17 @@ def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
         return np.array(_diagonal(kernel, read_inputs(kernel, X), X_train), dtype=np.float64)
 
 
-@singledispatch
 def _diagonal(kernel: Any, X: Any, X_train: Any | None) -> Array:
-    variances: Array = kernel.diag(X)
+    variances: Array
+    if isinstance(kernel, Sum | Product):
+        a, b = (_diagonal(part, X, X_train) for part in (kernel.k1, kernel.k2))
+        variances = a + b if isinstance(kernel, Sum) else a * b
+    elif isinstance(kernel, Exponentiation):
+        variances = _diagonal(kernel.kernel, X, X_train) ** float(kernel.exponent)
+    elif isinstance(kernel, Precomputed) and X_train is not None:
+        variances = new_diagonal(X, X_train)
+    elif isinstance(kernel, CompoundKernel):
+        raise ValueError(COMPOUND)
+    else:
+        variances = kernel.diag(X)
     return variances
-
-
-@_diagonal.register(Precomputed)
-def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
-    variances: Array = kernel.diag(X) if X_train is None else new_diagonal(X, X_train)
-    return variances
-
-
-@_diagonal.register(Sum)
-def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
-    return _diagonal(kernel.k1, X, X_train) + _diagonal(kernel.k2, X, X_train)
-
-
-@_diagonal.register(Product)
-def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
-    return _diagonal(kernel.k1, X, X_train) * _diagonal(kernel.k2, X, X_train)
-
-
-@_diagonal.register(Exponentiation)
-def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
-    variances: Array = _diagonal(kernel.kernel, X, X_train) ** float(kernel.exponent)
-    return variances
-
-
-@_diagonal.register(CompoundKernel)
-def _(kernel: Any, X: Any, X_train: Any | None) -> Array:
-    bind(kernel, X)  # raises: it is not one kernel
-    raise AssertionError("a CompoundKernel was bound")
-
-
-def uses_precomputed(kernel: Any) -> bool:
-    """Whether the inputs of a kernel expression are Gram matrices."""
-    parts = kernel.get_params(deep=True).values()
-    return any(isinstance(part, Precomputed) for part in (kernel, *parts))

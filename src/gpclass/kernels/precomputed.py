@@ -61,6 +61,12 @@ class Precomputed(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         return "Precomputed()"
 
 
+def uses_precomputed(kernel: Any) -> bool:
+    """Whether the inputs of a kernel expression are Gram matrices."""
+    parts = kernel.get_params(deep=True).values()
+    return any(isinstance(part, Precomputed) for part in (kernel, *parts))
+
+
 def square_gram(X: Any) -> Array:
     """X as a float64 matrix, or a ValueError where it is not square."""
     K = np.asarray(X, dtype=np.float64)
@@ -134,6 +140,47 @@ def validate_precomputed(K: Any) -> Array:
             f"{matrix[row, row]:.3g} is negative"
         )
     return matrix
+
+
+def take(kernel: Any, X: Any, rows: Any) -> Any:
+    """Training inputs restricted to some rows.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (n, ...) or sequence of n objects
+        For `Precomputed` the Gram matrix (n, n): both its axes are restricted. The result is a
+        list for inputs that are no array.
+    rows : slice, ndarray of int or ndarray of bool of shape (n,)
+    """
+    if uses_precomputed(kernel):
+        K = square_gram(X)
+        chosen = np.arange(len(K))[rows]
+        return K[np.ix_(chosen, chosen)]
+    if isinstance(X, np.ndarray):
+        return X[rows]
+    return [X[i] for i in np.arange(len(X))[rows]]
+
+
+def restrict(kernel: Any, X_new: Any, rows: Any, n_train: int) -> Any:
+    """Restrict new inputs to what faces a model that was trained on ``take(kernel, X, rows)``.
+
+    For `Precomputed`, X_new has shape (m, n_train) or (m, n_train + 1): the columns of these rows
+    are left, and the column of variances where there is one. Else it is X_new itself.
+
+    Raises
+    ------
+    ValueError
+        For `Precomputed`, if X_new has neither ``n_train`` nor ``n_train + 1`` columns.
+    """
+    if not uses_precomputed(kernel):
+        return X_new
+    new = np.asarray(X_new, dtype=np.float64)
+    against_training(n_train, new)
+    columns = np.arange(n_train)[rows]
+    if new.shape[1] == n_train + 1:
+        columns = np.append(columns, n_train)
+    return new[:, columns]
 
 
 @final

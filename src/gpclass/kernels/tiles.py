@@ -19,6 +19,11 @@ Array = NDArray[np.float64]
 # that are not a power of two apart do not compete for the same cache lines when transposed.
 TILE = 192
 
+COMPOUND = (
+    "kernel is a CompoundKernel, which is several kernels and not one; "
+    "pass one of its `kernels`, or their sum or product"
+)
+
 
 class BoundKernel(ABC):
     """A kernel k_theta with its inputs: values and pulled-back gradients, tile by tile.
@@ -40,14 +45,6 @@ class BoundKernel(ABC):
     @abstractmethod
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
         """Gradient of ``sum(G * K[rows, cols])`` by theta; G and ``value``, if known, are read."""
-
-    def multiply_into(self, rows: slice, cols: slice, tile: Array) -> None:
-        """``tile *= K[rows, cols]``."""
-        tile *= self.value(rows, cols)
-
-    def add_into(self, rows: slice, cols: slice, tile: Array) -> None:
-        """``tile += K[rows, cols]``."""
-        tile += self.value(rows, cols)
 
 
 class LogDifferentiable(BoundKernel):
@@ -129,15 +126,7 @@ def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
 def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
     """Bind a kernel to training inputs, and to new inputs for the columns if given.
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    X : array-like of shape (n, d) or sequence of n objects
-    X_new : array-like of shape (m, d) or sequence of m objects, optional
-
-    Returns
-    -------
-    BoundKernel
+    Kernels without a rule become `Opaque`.
     """
     cls = type(kernel)
     owner = next((c for c in cls.__mro__ if c in _bind.registry), object)

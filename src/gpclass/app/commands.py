@@ -1,0 +1,325 @@
+"""What the commands of the command line do.
+
+The heavy imports are inside the commands, so that ``gpclass --help`` is quick.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.table import Table
+
+from gpclass._version import __version__
+
+if TYPE_CHECKING:
+    from gpclass.app.evaluation import Comparison
+
+app = typer.Typer(
+    help="Gaussian process classification with honest class probabilities.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+Target = Annotated[str | None, typer.Option(help="The class column of a file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on stdout.")]
+Seed = Annotated[int, typer.Option(help="Seed of folds and restarts.")]
+Likelihood = Annotated[
+    str | None, typer.Option(help="What a label says about the latent, such as logit.")
+]
+Inference = Annotated[
+    str | None, typer.Option(help="How the posterior is approximated, such as laplace.")
+]
+MultiClass = Annotated[
+    str | None,
+    typer.Option(
+        help="What more than two classes are: joint, differences, one_vs_rest or one_vs_one."
+    ),
+]
+Restarts = Annotated[
+    int | None, typer.Option(min=0, help="Further starts of the learning of the kernel.")
+]
+Jobs = Annotated[int | None, typer.Option(help="Processes; -1 for one a core.")]
+
+
+def _print_version(show: bool) -> None:
+    if show:
+        print(f"gpclass {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    """Return the estimator's arguments that were given; the others keep its defaults."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    print(json.dumps(content, indent=2, allow_nan=False))
+
+
+@app.command()
+def evaluate(
+    data: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A data set's name, CSV or Parquet.")
+    ],
+    target: Target = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
+    picture: Annotated[
+        Path | None, typer.Option(help="Save reliability and error-reject curves here.")
+    ] = None,
+    as_json: Json = False,
+    seed: Seed = 0,
+    likelihood: Likelihood = None,
+    inference: Inference = None,
+    multi_class: MultiClass = None,
+    restarts: Restarts = None,
+    n_jobs: Jobs = None,
+) -> None:
+    """Cross-validate beside scikit-learn's GP classifier and logistic regression."""
+    from gpclass.app.datasets import load_dataset
+    from gpclass.app.evaluation import check_classes, compare, default_models
+
+    options = _given(
+        likelihood=likelihood,
+        inference=inference,
+        multi_class=multi_class,
+        n_restarts_optimizer=restarts,
+        n_jobs=n_jobs,
+    )
+    if picture is not None:
+        _check_picture(picture)
+    dataset = load_dataset(data, target)
+    check_classes(dataset.y, name=dataset.target, fewest=folds)
+    models = default_models(seed, gp_parameters=options)
+    with _Progress("cross-validation") as progress:
+        comparison = compare(
+            models, dataset.X, dataset.y, n_splits=folds, random_state=seed, progress=progress
+        )
+    n, d = dataset.X.shape
+    title = f"{dataset.name}: {n} rows, {d} features, {folds}-fold cross-validation"
+    if picture is not None:
+        from gpclass.app.picture import probability_figure
+
+        figure = probability_figure(
+            dataset.y, comparison.probabilities, labels=comparison.classes, title=title
+        )
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(picture, dpi=150)
+    if as_json:
+        about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
+        _print_json(
+            about
+            | {"target": dataset.target, "features": d}
+            | comparison.to_dict()
+            | {"picture": None if picture is None else str(picture)}
+        )
+        return
+    _print_table(title, comparison)
+    if picture is not None:
+        print(f"picture: {picture}")
+
+
+@app.command()
+def fit(
+    data: Annotated[str, typer.Argument(metavar="FILE", help="CSV or Parquet.")],
+    out: Annotated[Path, typer.Option(help="The model file to write, ending in .skops.")],
+    target: Target = None,
+    as_json: Json = False,
+    seed: Seed = 0,
+    likelihood: Likelihood = None,
+    inference: Inference = None,
+    multi_class: MultiClass = None,
+    restarts: Restarts = None,
+    n_jobs: Jobs = None,
+) -> None:
+    """Fit the classifier to a table and save it."""
+    from gpclass.app.datasets import load_dataset
+    from gpclass.app.evaluation import check_classes
+    from gpclass.app.model_file import require_skops, save_model
+    from gpclass.app.tables import require_pandas
+    from gpclass.estimator.classifier import GaussianProcessClassifier
+    from gpclass.estimator.inputs import standardised
+
+    options = _given(
+        likelihood=likelihood,
+        inference=inference,
+        multi_class=multi_class,
+        n_restarts_optimizer=restarts,
+        n_jobs=n_jobs,
+    )
+    require_skops()
+    if out.suffix != ".skops":
+        raise ValueError(f"the model file {out} must end in .skops.")
+    dataset = load_dataset(data, target)
+    classes = check_classes(dataset.y, name=dataset.target)
+    # With column names even where the table was an array, so that predict finds them.
+    X = require_pandas().DataFrame(dataset.X, columns=list(dataset.feature_names))
+    classifier = GaussianProcessClassifier(random_state=seed).set_params(**options)
+    start = time.perf_counter()
+    pipeline = standardised(classifier).fit(X, dataset.y)
+    seconds = time.perf_counter() - start
+    save_model(pipeline, dataset.target, out)
+    evidence = float(classifier.log_marginal_likelihood_value_)
+    if as_json:
+        _print_json(
+            {
+                "model": str(out),
+                "bytes": out.stat().st_size,
+                "data": dataset.name,
+                "target": dataset.target,
+                "rows": len(X),
+                "features": list(dataset.feature_names),
+                "classes": classes.tolist(),
+                "kernel": str(classifier.kernel_),
+                "log_evidence": evidence,
+                "seconds": seconds,
+            }
+        )
+        return
+    print(f"{len(X)} rows, {X.shape[1]} features, classes {', '.join(map(str, classes))}")
+    print(f"kernel on the standardised columns: {classifier.kernel_}")
+    print(f"log evidence {evidence:.2f} nats, {seconds:.1f} s")
+    print(f"model: {out} ({out.stat().st_size / 1000:.0f} kB)")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.skops", help="From gpclass fit.")],
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet.")],
+    out: Annotated[Path, typer.Option(help="The CSV or Parquet file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write class probabilities for the rows of a table."""
+    from gpclass.app.model_file import load_model
+    from gpclass.app.tables import check_suffix, read_table, require_pandas, write_table
+
+    check_suffix(out)
+    pipeline = load_model(model)
+    frame, _ = read_table(data)
+    try:
+        proba = pipeline.predict_proba(frame)
+    except ValueError as error:
+        raise ValueError(f"{data.name}: {error}") from error
+    classes = pipeline.classes_
+    predicted = classes[proba.argmax(axis=1)]
+    table = require_pandas().DataFrame(proba, columns=[f"probability_{c}" for c in classes])
+    table["predicted"] = predicted
+    write_table(table, out)
+    counts = {str(c): int((predicted == c).sum()) for c in classes}
+    if as_json:
+        _print_json(
+            {
+                "predictions": str(out),
+                "model": str(model),
+                "rows": len(table),
+                "columns": list(table.columns),
+                "predicted_counts": counts,
+            }
+        )
+        return
+    print(f"{len(table)} rows: " + ", ".join(f"{n} {name}" for name, n in counts.items()))
+    print(f"predictions: {out}")
+
+
+def _check_picture(picture: Path) -> None:
+    """Refuse an unknown picture format before the minutes of work and not after."""
+    from gpclass.decision.display import require_matplotlib
+
+    figure = require_matplotlib("matplotlib.figure").Figure()
+    formats = sorted(figure.canvas.get_supported_filetypes())
+    if picture.suffix.lstrip(".").lower() not in formats:
+        raise ValueError(f"the picture {picture} must end in one of .{', .'.join(formats)}.")
+
+
+class _Progress:
+    """A progress bar over the fits of a comparison, on stderr."""
+
+    def __init__(self, title: str) -> None:
+        self._bar = Progress(
+            "{task.description}",
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task(title, total=None)
+        self._title = title
+
+    def __enter__(self) -> "_Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        # Padded, so that the bar stays where it is as the names change.
+        description = f"{self._title}: {name}" if name else self._title
+        self._bar.update(self._task, description=f"{description:<46}", completed=done, total=total)
+
+
+# Heading, score, factor, decimals, and whether small or large is better (0: neither is marked).
+_COLUMNS = (
+    ("log loss\n(nats)", "log_loss", 1, 3, -1),
+    ("Brier\nscore", "brier", 1, 4, -1),
+    ("error\n(%)", "error", 100, 1, -1),
+    ("information\n(bits)", "information", 1, 3, 1),
+    ("log evidence\n(nats)", "log_evidence", 1, 1, 0),
+    ("seconds\na fold", "seconds", 1, 2, 0),
+)
+
+
+def _print_table(title: str, comparison: "Comparison") -> None:
+    """Print mean and standard error over the folds, the best mean of a score in bold."""
+    table = Table(
+        title=title,
+        caption="mean ± standard error over the folds; best mean in bold",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("model")
+    for heading, *_ in _COLUMNS:
+        table.add_column(heading, justify="right")
+    for name, scores in comparison.models.items():
+        cells = [name]
+        for _, score, factor, decimals, better in _COLUMNS:
+            mean = scores.mean(score)
+            if mean != mean:
+                cells.append("-")
+                continue
+            error = scores.standard_error(score)
+            text = f"{factor * mean:.{decimals}f} ± {factor * error:.{decimals}f}"
+            means = [better * other.mean(score) for other in comparison.models.values()]
+            cells.append(f"[bold]{text}[/bold]" if better and better * mean == max(means) else text)
+        table.add_row(*cells)
+    # A pipe has no width of its own, and the table should not be folded in a log file.
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=132)
+    console.print(table)
+    errors = Console(stderr=True, highlight=False)
+    for name, scores in comparison.models.items():
+        for message, count in scores.warnings.items():
+            errors.print(
+                f"{name}, {count} of {comparison.n_splits} folds: {message}",
+                soft_wrap=True,
+                markup=False,
+            )

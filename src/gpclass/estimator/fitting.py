@@ -1,0 +1,122 @@
+"""From the problems of a table to learnt models: starts, learning, warnings."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
+
+from gpclass.estimator.binary_model import BinaryModel, Model
+from gpclass.estimator.division import Division
+from gpclass.estimator.inputs import is_precomputed
+from gpclass.estimator.joint_model import JointModel
+from gpclass.estimator.progress import EvidenceProgress
+from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
+from gpclass.exceptions import ConvergenceWarning, JitterWarning
+from gpclass.kernels import Precomputed, default_kernel
+from gpclass.learning import JointProblem, KeepFixed, Learner, Problem, draw_starts, learn_all
+
+
+def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
+    """Kernels that learning starts from: one for all classes, or one a class.
+
+    Parameters
+    ----------
+    kernel : Kernel, list of Kernel, "precomputed" or None
+        The estimator's argument.
+    X : sequence of n inputs
+        Training inputs of positive weight, which the default kernel has its scale of.
+    """
+    if kernel is None:
+        return [default_kernel(X)]
+    if isinstance(kernel, list | tuple):
+        return [clone(one) for one in kernel]
+    return [Precomputed() if is_precomputed(kernel) else clone(kernel)]
+
+
+def learn_models(
+    estimator: Any, division: Division, learner: Learner
+) -> tuple[list[Model], OptimizerReport]:
+    """Learn the problems.
+
+    Parameters
+    ----------
+    estimator : GaussianProcessClassifier
+        Says how: ``n_restarts_optimizer``, ``random_state``, ``n_jobs``, ``verbose``, and with
+        ``warm_start`` the sites of its last fit are a start where they are as many.
+    division : Division
+    learner : Learner
+    """
+    problems = division.problems
+    n_restarts = 0 if isinstance(learner, KeepFixed) else int(estimator.n_restarts_optimizer)
+    random_state = check_random_state(estimator.random_state)
+    last = getattr(estimator, "models_", []) if estimator.warm_start else []
+    starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
+    inits: list[Any] = [None] * len(problems)
+    if len(last) == len(problems):
+        inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
+    with EvidenceProgress(int(estimator.verbose)) as progress:
+        learned = learn_all(
+            learner, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
+        )
+    models: list[Model] = [
+        (JointModel if isinstance(problem, JointProblem) else BinaryModel)(
+            problem.at(result.theta),
+            result.sites,
+            result.log_evidence,
+            result.outcome_name,
+            result.n_iter,
+        )
+        for problem, result in zip(problems, learned, strict=True)
+    ]
+    report = OptimizerReport(
+        names_of_theta(problems, listed=division.kernel_a_class),
+        tuple(
+            ReportedRun(name, run, names_of_theta([problem], listed=False))
+            for name, problem, result in zip(division.names, problems, learned, strict=True)
+            for run in result.runs
+        ),
+    )
+    return models, report
+
+
+def _sites_for(problem: Problem, model: Model) -> Any:
+    """Sites of a learnt model where they fit another problem, else None."""
+    alike = type(model.problem) is type(problem) and len(model.sites) == problem.n_sites
+    return model.start if alike else None
+
+
+def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
+    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What each problem is called.
+    models : sequence of Model
+    bounds : bool
+        Whether to warn of bounds, in scikit-learn's own words.
+
+    Warns
+    -----
+    JitterWarning, ConvergenceWarning
+    """
+    for name, model in zip(names, models, strict=True):
+        jitter = model.problem.jitter
+        if jitter > 0:
+            warnings.warn(
+                f"{jitter:.3g} was added to the diagonal of the kernel "
+                f"{model.problem.kernel} for {name}: its values are so large that their "
+                "rounding alone could make its matrix indefinite; scale the columns of X",
+                JitterWarning,
+                stacklevel=3,
+            )
+        if not model.outcome.converged:
+            warnings.warn(
+                f"inference ({name}) {model.outcome.value}", ConvergenceWarning, stacklevel=3
+            )
+    if bounds:
+        for kernel in (kernel for model in models for kernel in model.problem.kernels):
+            kernel._check_bounds_params()

@@ -1,0 +1,333 @@
+"""What X may be: the one stage between a user's table and the kernels.
+
+Inside the estimator, `inputs_of` picks a kind of `Inputs` by the kernel and X; it checks X at fit
+and new rows at prediction, and gives the kernels what they take. For tables as they come out of
+files, `standardised` puts the columns as numbers on one scale before any classifier.
+"""
+
+from abc import ABC, abstractmethod
+from importlib import import_module
+from typing import Any, Final, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gpclass.kernels import uses_precomputed, validate_precomputed
+
+Labels = NDArray[Any]
+
+
+class Inputs(ABC):
+    """A kind of X: made anew for each fit, it keeps what it learnt of the training table.
+
+    A new kind is a class and its place in `KINDS`. What `fit` and `transform` return is what the
+    kernel is called with; it has a length, and an ndarray of rows as index.
+    """
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, kernel: Any, X: Any) -> bool:
+        """Whether an X of this kind goes with the estimator's argument ``kernel``."""
+
+    @abstractmethod
+    def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
+        """Check a training table.
+
+        Parameters
+        ----------
+        estimator : BaseEstimator
+            Gets ``n_features_in_`` and ``feature_names_in_``; messages have its name.
+        X : object
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        X : sequence of n inputs of the kernel
+        y : ndarray of shape (n,)
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+
+    @abstractmethod
+    def transform(self, estimator: BaseEstimator, X: Any) -> Any:
+        """Inputs of the kernel at new rows, checked against those of the fit.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+
+
+@final
+class FloatTable(Inputs):
+    """Rows of numbers, as float64."""
+
+    @classmethod
+    def takes(cls, kernel: Any, X: Any) -> bool:
+        """Whether the kernels are functions of vectors."""
+        return takes_vectors(kernel)
+
+    def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
+        """Check a table of finite numbers, of shape (n, d)."""
+        copy = bool(getattr(estimator, "copy_X_train", True))
+        X, y = validate_data(estimator, X, y, dtype=np.float64, copy=copy)
+        return X, y
+
+    def transform(self, estimator: BaseEstimator, X: Any) -> Any:
+        """Check a table of the same columns."""
+        return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
+@final
+class CovarianceMatrix(Inputs):
+    """The covariances themselves: ``kernel="precomputed"``."""
+
+    @classmethod
+    def takes(cls, kernel: Any, X: Any) -> bool:
+        """Whether the kernel is "precomputed"."""
+        return is_precomputed(kernel)
+
+    def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
+        """Check a symmetric matrix of shape (n, n)."""
+        X, y = FloatTable().fit(estimator, X, y)
+        validate_precomputed(X)
+        return X, y
+
+    def transform(self, estimator: BaseEstimator, X: Any) -> Any:
+        """Check covariances with the training rows: (m, n), or (m, n + 1) with own variances."""
+        if np.shape(X)[1:] == (estimator.n_features_in_ + 1,):
+            return check_array(X, dtype=np.float64)
+        return FloatTable().transform(estimator, X)
+
+
+@final
+class Objects(Inputs):
+    """Anything that the kernel takes: strings, sequences, graphs, rows of mixed types."""
+
+    @classmethod
+    def takes(cls, kernel: Any, X: Any) -> bool:
+        """Whether a kernel is no function of vectors."""
+        return not takes_vectors(kernel)
+
+    def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
+        """Check that there are as many objects as labels."""
+        X, y = validate_data(estimator, as_objects(X), y, **self._anything)
+        return X, y
+
+    def transform(self, estimator: BaseEstimator, X: Any) -> Any:
+        """Check that objects are there."""
+        return validate_data(estimator, as_objects(X), reset=False, **self._anything)
+
+    _anything: Final = {"dtype": None, "ensure_2d": False, "ensure_all_finite": False}
+
+
+# The first kind that takes X is used.
+KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, FloatTable, Objects)
+
+
+def inputs_of(kernel: Any, X: Any) -> Inputs:
+    """Return a new object of the kind that X is, before it has seen the table.
+
+    Parameters
+    ----------
+    kernel : Kernel, list of Kernel, "precomputed" or None
+    X : object
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> type(inputs_of(RBF(), [[0.0], [1.0]])).__name__
+    'FloatTable'
+    """
+    return next(kind for kind in KINDS if kind.takes(kernel, X))()
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether X is the covariance matrix itself."""
+    if isinstance(kernel, str):
+        return kernel == "precomputed"
+    if isinstance(kernel, list | tuple):
+        return all(is_precomputed(one) for one in kernel)
+    return isinstance(kernel, Kernel) and uses_precomputed(kernel)
+
+
+def takes_vectors(kernel: Any) -> bool:
+    """Whether X is a table of numbers."""
+    if isinstance(kernel, list | tuple):
+        return all(takes_vectors(one) for one in kernel)
+    return not isinstance(kernel, Kernel) or bool(kernel.requires_vector_input)
+
+
+def as_objects(X: Any) -> Any:
+    """A list as an array of its items, so that sequences among them are not taken for rows."""
+    if not isinstance(X, list | tuple):
+        return X
+    items = np.empty(len(X), dtype=object)
+    for i, item in enumerate(X):
+        items[i] = item
+    return items
+
+
+# ------------------------------------------------------------------------------ tables of files
+
+
+def standardised(classifier: Any) -> Pipeline:
+    """Put a classifier behind columns as numbers, each with mean 0 and variance 1.
+
+    This is what the command line fits.
+
+    Parameters
+    ----------
+    classifier : classifier of scikit-learn
+
+    Returns
+    -------
+    pipeline : Pipeline
+        Of `NumericColumns`, a ``StandardScaler`` and the classifier.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from gpclass import GaussianProcessClassifier
+    >>> from gpclass.estimator.inputs import standardised
+    >>> table = pd.DataFrame({"age": ["31", "54", "47"], "smokes": [True, False, True]})
+    >>> model = standardised(GaussianProcessClassifier()).fit(table, ["ill", "well", "ill"])
+    >>> model.predict(table[["smokes", "age"]]).tolist()
+    ['ill', 'well', 'ill']
+    """
+    return make_pipeline(NumericColumns(), StandardScaler(), classifier)
+
+
+@final
+class NumericColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Columns of a table as float64, found by their names.
+
+    Of a pandas frame, booleans become 0 and 1, text that is a number becomes that number, and a
+    new frame may have its columns in any order and others beside. An array is checked only.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Only where the table has string column names.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Note the columns.
+
+        Raises
+        ------
+        ValueError
+            As `numeric_columns`.
+        """
+        validate_data(self, _numbers(X), dtype=np.float64)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Columns of the fit, in its order, as numbers.
+
+        Raises
+        ------
+        ValueError
+            As `numeric_columns`, and where columns are missing.
+        """
+        check_is_fitted(self, "n_features_in_")
+        if hasattr(X, "iloc") and hasattr(self, "feature_names_in_"):
+            missing = [name for name in self.feature_names_in_ if name not in X.columns]
+            if missing:
+                raise ValueError(
+                    f"X lacks columns that the model was fitted to: {', '.join(missing)}."
+                )
+            X = X[list(self.feature_names_in_)]
+        table = _numbers(X)
+        checked = validate_data(self, table, dtype=np.float64, reset=False)
+        return table if hasattr(table, "iloc") else checked
+
+
+def _numbers(X: Any) -> Any:
+    return numeric_columns(X, "X") if hasattr(X, "iloc") else X
+
+
+def numeric_columns(frame: Any, name: str) -> Any:
+    """Columns of a frame as numbers.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame of shape (n, d)
+        Booleans become 0 and 1, text that is a number becomes that number.
+    name : str
+        What the table is called in messages.
+
+    Returns
+    -------
+    numbers : pandas.DataFrame of shape (n, d)
+        The columns in float64.
+
+    Raises
+    ------
+    ValueError
+        If there is no column, a name occurs twice, or columns hold text that is not a number,
+        missing values or infinity.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from gpclass.estimator.inputs import numeric_columns
+    >>> frame = pd.DataFrame({"ill": [True, False], "age": ["3", "5"]})
+    >>> numeric_columns(frame, "the table").to_numpy().tolist()
+    [[1.0, 3.0], [0.0, 5.0]]
+    """
+    pd = import_module("pandas")
+    if frame.shape[1] == 0:
+        raise ValueError(f"{name} has no feature column.")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{name} has the column {twice!r} twice.")
+    numbers = {column: _as_numbers(values) for column, values in frame.items()}
+    text = [column for column, values in numbers.items() if values is None]
+    if text:
+        raise ValueError(
+            f"{name} has text columns that cannot be used as numbers: {listed(text)}; encode them "
+            "as numbers or leave them out."
+        )
+    table = pd.DataFrame(numbers, index=frame.index)
+    counts = table.isna().sum()
+    if counts.any():
+        named = listed(f"{column} ({count})" for column, count in counts.items() if count)
+        raise ValueError(f"{name} has missing values in the columns {named}; fill or drop them.")
+    infinite = [column for column in table if not np.isfinite(table[column]).all()]
+    if infinite:
+        raise ValueError(f"{name} has infinite values in the columns {listed(infinite)}.")
+    return table
+
+
+def _as_numbers(column: Any) -> NDArray[np.float64] | None:
+    """Values of a column, NaN where they are missing; None where some are no numbers."""
+    pd = import_module("pandas")
+    if hasattr(column, "cat"):
+        column = column.astype(column.cat.categories.dtype)
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
+        found = column.astype("Float64")
+    else:
+        # A column of an object type can hold booleans beside missing values; dates and the like
+        # are not numbers and must not become nanoseconds.
+        plain = column.map(lambda value: int(value) if isinstance(value, bool) else value)
+        found = pd.to_numeric(plain.astype("string"), errors="coerce")
+        if found[column.notna()].isna().any():
+            return None
+    return np.asarray(found.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def listed(names: Any, most: int = 12) -> str:
+    """Join names for a message, the first `most` of them."""
+    names = [str(name) for name in names]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,84 @@
+"""What learnt models say of new rows: probabilities, latents and draws of all classes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.decomposition import Decomposition, OneVsOne
+from gpclass.estimator.joint_model import JointModel
+
+
+Array = NDArray[np.float64]
+Models = Sequence[BinaryModel | JointModel]
+
+# Two classes have one latent f; as latents of the classes, f / 2 is the second's and -f / 2 the
+# first's.
+HALVES = np.array([-0.5, 0.5])
+
+
+def log_odds(models: Models, X: Any) -> Array:
+    """``log P(-1)`` and ``log P(+1)`` of m rows under each of k binary models, shape (m, k, 2)."""
+    found = [model.log_probabilities(X) for model in models if isinstance(model, BinaryModel)]
+    return np.stack(found, axis=1)
+
+
+def class_probabilities(
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+) -> Array:
+    """Class probabilities, shape (m, C)."""
+    if isinstance(models[0], JointModel):
+        return models[0].probabilities(X)
+    return decomposition.combine(log_odds(models, X), n_classes)
+
+
+def class_latents(
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+) -> tuple[Array, Array]:
+    """Means (m, C) and covariances (m, C, C) of the classes' latents.
+
+    Raises
+    ------
+    ValueError
+        For one against one, which has none.
+    """
+    if isinstance(models[0], JointModel):
+        return models[0].latent(X)
+    _check_latents(decomposition, n_classes)
+    found = [model.latent(X) for model in models]
+    means, variances = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+    if n_classes == 2:
+        return means * HALVES, variances[:, :, None] * np.outer(HALVES, HALVES)
+    return means, variances[:, :, None] * np.eye(n_classes)
+
+
+def class_samples(
+    models: Models,
+    decomposition: Decomposition,
+    n_classes: int,
+    X: Any,
+    n_samples: int,
+    rng: np.random.RandomState,
+) -> Array:
+    """Draws of the classes' latents at all rows together, shape (m, C, n_samples).
+
+    Raises
+    ------
+    ValueError
+        As `class_latents`.
+    """
+    if isinstance(models[0], JointModel):
+        return models[0].sample(X, n_samples, rng)
+    _check_latents(decomposition, n_classes)
+    found = np.stack([model.sample(X, n_samples, rng) for model in models], axis=1)
+    return found * HALVES[:, None] if n_classes == 2 else found
+
+
+def _check_latents(decomposition: Decomposition, n_classes: int) -> None:
+    if n_classes > 2 and isinstance(decomposition, OneVsOne):
+        raise ValueError(
+            "one against one has a latent function for each pair of classes, none for a "
+            "class: take multi_class='joint', 'differences' or 'one_vs_rest'"
+        )
