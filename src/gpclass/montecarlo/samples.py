@@ -241,7 +241,7 @@ class SamplePosterior:
                 f"K_cross must have shape ({n}, m), once or for each of {C} latent functions, and "
                 f"k_diag m rows, got {[cross.shape for cross in crosses]} and {k_diag.shape}"
             )
-        diagonal = np.broadcast_to(k_diag.reshape(m, -1), (m, C))
+        diagonal = np.broadcast_to(k_diag if k_diag.ndim == 2 else k_diag[:, None], (m, C))
         for start in range(0, m, WIDTH):
             where = slice(start, min(start + WIDTH, m))
             width = where.stop - start
