@@ -165,9 +165,9 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
 
 
 def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
-    """Add A's lower triangle to that of ``total``; transposed, it becomes ``stored``'s strict upper.
+    """Add A's lower triangle to that of ``total``, and write its transpose above ``stored``'s.
 
-    In one pass, with A symmetric.
+    In one pass; the diagonal of ``stored`` stays.
     """
     n = len(A)
     for start in range(0, n, BLOCK):
