@@ -94,15 +94,6 @@ class SamplePosterior:
     >>> posterior = SamplePosterior.from_samples(K, Samples(np.array([[0.0, 1.0], [1.0, 0.0]])))
     >>> posterior.predict(K, np.diag(K))
     (array([1.5, 1.5]), array([0.25, 0.25]))
-
-    Two classes with a latent function each:
-
-    >>> from gpclass.likelihoods.classes import SoftmaxLikelihood
-    >>> samples = Samples(np.stack([np.eye(2), np.zeros((2, 2))], axis=1))
-    >>> posterior = SamplePosterior.from_samples(ClassPrior(K, 2), samples)
-    >>> posterior.probabilities(SoftmaxLikelihood(), K, np.diag(K)).round(3)
-    array([[0.806, 0.194],
-           [0.806, 0.194]])
     """
 
     samples: Samples
@@ -112,13 +103,7 @@ class SamplePosterior:
     def from_samples(
         cls, prior: Prior | ClassPrior | ArrayLike, samples: Samples
     ) -> "SamplePosterior":
-        """Rebuild from the prior's covariance and the samples.
-
-        Raises
-        ------
-        ValueError
-            For another number of rows or classes.
-        """
+        """Rebuild from the prior's covariance and the samples; ValueError for other numbers."""
         gaussian = LatentGaussian.prior(prior)
         n, n_functions, _ = samples.by_function.shape
         if [len(root) for root in gaussian.roots] != [n] * n_functions:
