@@ -1,8 +1,7 @@
-"""Tables with a class column: named data sets and files.
+"""Tables with a class column: of scikit-learn, of the local folder, of OpenML, and files.
 
-A name is looked up among the tables that scikit-learn carries, those in the folder that the
-environment variable ``GPCLASS_DATA`` names (checked against the checksums below, so that a result
-can be repeated), and OpenML by pinned id. Anything else is the path of a CSV or Parquet file.
+The local folder is what the environment variable ``GPCLASS_DATA`` names; its files are checked
+against checksums, so that a result can be repeated.
 """
 
 import hashlib
@@ -21,10 +20,7 @@ from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, FolderTab
 from gpclass.app.tables import SUFFIXES, class_labels, read_table, require_pandas, unpacked
 from gpclass.estimator.inputs import listed, numeric_columns
 
-__all__ = ["DATA_VARIABLE", "Dataset", "list_datasets", "load_dataset"]
-
 DATA_VARIABLE = "GPCLASS_DATA"
-"""The environment variable that names the folder of local tables."""
 
 _SKLEARN_TABLES = {
     "breast_cancer": "Breast Cancer Wisconsin (Diagnostic), 569 rows, 30 features",
@@ -63,21 +59,16 @@ class Dataset:
 
 
 def list_datasets() -> dict[str, str]:
-    """Names that :func:`load_dataset` knows, with one line on each.
+    """Names that `load_dataset` knows, with one line on each.
 
-    Returns
-    -------
-    datasets : dict of str to str
-        The description of each name. Names of the local folder are listed whether or not
-        ``GPCLASS_DATA`` is set; any other OpenML table is ``openml:ID``.
+    Those of the local folder are listed whether or not there is one; any other OpenML table is
+    ``openml:ID``.
 
     Examples
     --------
     >>> from gpclass.app.datasets import list_datasets
     >>> list_datasets()["iris"]
     'scikit-learn: iris flowers, 150 rows, 4 features, 3 classes'
-    >>> list_datasets()["sonar"]
-    'OpenML 40'
     """
     known = {name: f"scikit-learn: {about}" for name, about in _SKLEARN_TABLES.items()}
     known |= {
@@ -94,16 +85,11 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     Parameters
     ----------
     name_or_path : str or path
-        A name of :func:`list_datasets`, ``openml:ID``, or the path of a file that ends in .csv,
-        .csv.gz, .parquet or .pq.
+        A name of `list_datasets`, ``openml:ID``, or the path of a file that ends in .csv, .csv.gz,
+        .parquet or .pq.
     target : str, default=None
         The class column. Needed for a file; the tables of scikit-learn and of the local folder
         have theirs, and OpenML a default.
-
-    Returns
-    -------
-    dataset : Dataset
-        The table. Boolean columns are 0 and 1.
 
     Raises
     ------

@@ -229,8 +229,8 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
         smallest = classes[counts.argmin()]
         raise ValueError(
             f"the class {smallest!s} of the target {name} has {counts.min()} "
-            f"row{'s' if counts.min() > 1 else ''}, but {fewest} are needed, one for each fold; take "
-            "fewer folds or leave the class out."
+            f"row{'s' if counts.min() > 1 else ''}, but {fewest} are needed, one for each fold; "
+            "take fewer folds or leave the class out."
         )
     return classes
 
