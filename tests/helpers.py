@@ -62,7 +62,8 @@ def _param(factors, places, marks):
 def _name(value):
     if isinstance(value, tuple):
         return " ".join(map(_name, value))
-    return str(value) if value is None or isinstance(value, str | int | float) else ""
+    name = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
+    return name if len(name) <= 40 and "0x" not in name else ""
 
 
 def rbf(X, signal=1.0, length=1.0, Z=None):

@@ -89,3 +89,62 @@ def test_solve_batch():
     rng = np.random.default_rng(3)
     A, b = rng.standard_normal((7, 3, 3)), rng.standard_normal((7, 3))
     np.testing.assert_allclose(np.einsum("mij,mj->mi", A, linalg.solve_batch(A, b)), b, atol=1e-10)
+
+
+def test_stacks_of_small_matrices():
+    B = np.random.default_rng(4).standard_normal((5, 3, 3))
+    A = B @ B.transpose(0, 2, 1) + np.eye(3)
+    np.testing.assert_allclose(A @ linalg.solve_batch(A, B), B, atol=1e-10)
+    L = linalg.cholesky_batch(A)
+    np.testing.assert_allclose(L @ L.transpose(0, 2, 1), A, atol=1e-12)
+    values, vectors = linalg.eigen_batch(A)
+    assert (np.diff(values, axis=1) >= 0).all()
+    np.testing.assert_allclose(
+        vectors * values[:, None] @ vectors.transpose(0, 2, 1), A, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 2), (3, 7, 4), (4, 0, 2), (0, 3, 2)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_product_and_gram(shape, order):
+    n, k, m = shape
+    rng = np.random.default_rng(0)
+    A = np.array(rng.standard_normal((n, k)), order=order)
+    B = np.array(rng.standard_normal((k, m)), order=order)
+    s = rng.standard_normal(n)
+    AB, ATA = linalg.product(A, B), linalg.gram(A, s)
+    assert AB.flags.c_contiguous
+    assert ATA.flags.c_contiguous
+    np.testing.assert_allclose(AB, A @ B, atol=1e-13)
+    np.testing.assert_allclose(ATA, A.T @ (s[:, None] * A), atol=1e-13)
+
+
+def test_eigenvectors():
+    A = np.cov(np.random.default_rng(0).standard_normal((6, 9)))
+    kept = A.copy()
+    values, vectors = linalg.symmetric_eigen(A)
+    assert (np.diff(values) > 0).all()
+    np.testing.assert_allclose(vectors * values @ vectors.T, A, atol=1e-13)
+    np.testing.assert_array_equal(A, kept)
+
+
+def test_passes_over_triangles(spd):
+    n = len(spd)
+    rng = np.random.default_rng(5)
+    B, s = rng.standard_normal((n, n)), rng.standard_normal(n)
+    B += B.T
+    lower = np.tril(np.ones((n, n), dtype=bool))
+    only_lower = np.where(lower, B, np.nan)
+    np.testing.assert_allclose(
+        linalg.row_sums_of_product(spd, only_lower, s), (spd * B) @ s, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        linalg.symmetric_product(B.copy(), s, upper=True), B @ s, atol=1e-10
+    )
+    squares = B.copy()
+    linalg.square_lower_into_upper(squares)
+    np.testing.assert_array_equal(squares, np.tril(B, -1) + np.triu(B**2, 1))
+    total, stored = spd.copy(), spd.copy()
+    linalg.add_lower_and_store_above(only_lower, total, stored)
+    np.testing.assert_allclose(np.tril(total), np.tril(spd + B))
+    np.testing.assert_array_equal(stored, np.tril(spd) + np.triu(B, 1))

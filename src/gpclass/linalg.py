@@ -1,16 +1,15 @@
-"""Symmetric LAPACK and BLAS, in place: the only room where a factorisation is called.
+"""Symmetric LAPACK and BLAS, in place: the only file that factorises.
 
-Matrices are C-contiguous float64 and symmetric ones may be read from either triangle unless a
+Matrices are C-contiguous float64, and symmetric ones may be read from either triangle unless a
 docstring says "lower". LAPACK wants Fortran order: the lower triangle of a C-ordered array is the
-upper triangle of its transposed view, so every call below passes ``A.T`` with ``lower=0`` and no
-copy is made. All calls go through `scipy.linalg`: numpy's own products live in a second OpenBLAS
-with its own threads, and the two pools slow each other down (a product of a 2000 x 2000 matrix
-with a vector took 8 ms through numpy and 0.1 ms here). What takes a `Real` works in single
-precision on arrays of that.
+upper triangle of its transposed view, so the calls below pass ``A.T`` with ``lower=0`` and copy
+nothing. Large matrices go through `scipy.linalg`: numpy's products use a second OpenBLAS with its
+own threads, and the two slow each other down (a product of a 2000 x 2000 matrix with a vector took
+8 ms through numpy and 0.1 ms here). Stacks of small matrices go through `numpy.linalg`.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from scipy.linalg import blas, eigh, lapack
 from gpclass.exceptions import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
-Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
 # Rows handled at a time in elementwise passes: 64 rows of a few thousand doubles stay in the cache.
 BLOCK: Final = 64
@@ -28,17 +26,9 @@ BLOCK: Final = 64
 TILE: Final = 8
 
 
-def _routine(library: Any, name: str, A: NDArray[Any]) -> Any:
-    """Routine of BLAS or LAPACK for the precision of A."""
-    return getattr(library, ("s" if A.dtype == np.float32 else "d") + name)
-
-
-def symmetric_product(K: Real, v: Array, *, upper: bool = False) -> Real:
-    """``K v`` for a symmetric K of shape (n, n) and v of shape (n,), in the precision of K.
-
-    K is read from its lower triangle, or from its upper one.
-    """
-    return np.asarray(_routine(blas, "symv", K)(1.0, K.T, v, lower=int(upper)))
+def symmetric_product(K: Array, v: Array, *, upper: bool = False) -> Array:
+    """``K v`` for a symmetric K, read from its lower or its upper triangle, and v of shape (n,)."""
+    return np.asarray(blas.dsymv(1.0, K.T, v, lower=int(upper)))
 
 
 def square_lower_into_upper(A: Array) -> None:
@@ -70,7 +60,7 @@ def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> Non
     blas.dsyr2(scale, u, v, a=G.T, lower=0, overwrite_a=1)
 
 
-def mirror_lower(A: NDArray[np.floating]) -> None:
+def mirror_lower(A: Array) -> None:
     """Copy the lower triangle of A onto its upper one, in place, block by block."""
     n = len(A)
     for start in range(0, n, BLOCK):
@@ -80,20 +70,14 @@ def mirror_lower(A: NDArray[np.floating]) -> None:
         block[:] = np.tril(block) + np.tril(block, -1).T
 
 
-def scale_rows_and_columns(A: Real, s: Array, out: Real | None = None) -> Real:
-    """Lower triangle of ``diag(s) A diag(s)`` (the upper one is left undefined).
+def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Array:
+    """Lower triangle of ``diag(s) A diag(s)``, shape (n, n); the upper one is undefined.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-    s : ndarray of shape (n,)
-    out : ndarray of shape (n, n), default=None
-        Where to write; may be A itself. None: a new array.
+    ``out`` may be A itself; None makes a new array.
     """
     n = len(A)
     if out is None:
         out = np.empty_like(A)
-    s = s.astype(A.dtype, copy=False)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
         block = out[start:stop, :stop]
@@ -102,28 +86,17 @@ def scale_rows_and_columns(A: Real, s: Array, out: Real | None = None) -> Real:
     return out
 
 
-def cholesky(A: Real, what: str = "the matrix") -> Real:
-    """Factor ``A = L L^T`` in place; the lower triangle of A becomes L.
+def cholesky(A: Array, what: str = "the matrix") -> Array:
+    """Factor ``A = L L^T`` in place; the lower triangle of A, shape (n, n), becomes L and is returned.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-        Symmetric positive definite, read from its lower triangle, overwritten. The strict upper
-        triangle keeps whatever it had.
-    what : str
-        Name of the matrix for the error message.
-
-    Returns
-    -------
-    L : ndarray of shape (n, n)
-        The same memory as A.
+    The strict upper triangle is neither read nor written; ``what`` names A in the error.
 
     Raises
     ------
     NotPositiveDefiniteError
         Naming the matrix, the failing leading minor, and whether entries are not finite.
     """
-    _, info = _routine(lapack, "potrf", A)(A.T, lower=0, clean=0, overwrite_a=1)
+    _, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
     if info > 0 or (info == 0 and not np.isfinite(A.diagonal()).all()):
         raise NotPositiveDefiniteError(
             f"{what} of shape {A.shape} is not positive definite"
@@ -132,11 +105,10 @@ def cholesky(A: Real, what: str = "the matrix") -> Real:
     return A
 
 
-def solve_factored(L: Real, v: Array) -> Real:
-    """``(L L^T)^-1 v`` for v of shape (n,), in the precision of L."""
-    solve = _routine(blas, "trsv", L)
-    w = solve(L.T, v, lower=0, trans=1)
-    return np.asarray(solve(L.T, w, lower=0, trans=0, overwrite_x=1))
+def solve_factored(L: Array, v: Array) -> Array:
+    """``(L L^T)^-1 v`` for v of shape (n,)."""
+    w = blas.dtrsv(L.T, v, lower=0, trans=1)
+    return np.asarray(blas.dtrsv(L.T, w, lower=0, trans=0, overwrite_x=1))
 
 
 def solve_lower_columns_in_place(L: Array, V: Array) -> Array:
@@ -148,9 +120,9 @@ def solve_lower_columns_in_place(L: Array, V: Array) -> Array:
     return V
 
 
-def invert_factored_in_place(L: Real) -> Real:
+def invert_factored_in_place(L: Array) -> Array:
     """Overwrite the lower triangle of L by that of ``(L L^T)^-1``."""
-    _, info = _routine(lapack, "potri", L)(L.T, lower=0, overwrite_c=1)
+    _, info = lapack.dpotri(L.T, lower=0, overwrite_c=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"a factor of shape {L.shape} has a zero on its diagonal")
     return L
@@ -162,16 +134,16 @@ def add_row_products(G: Array, Y: Array, scale: float) -> None:
         blas.dsyrk(scale, Y.T, beta=1.0, c=G.T, lower=0, overwrite_c=1)
 
 
-def solve_lower_rows_in_place(L: Real, Z: Real) -> Real:
+def solve_lower_rows_in_place(L: Array, Z: Array) -> Array:
     """Overwrite Z of shape (m, n) by ``Z L^-T``: every row z by ``L^-1 z``."""
     if len(Z):
-        _routine(blas, "trsm", L)(1.0, L.T, Z.T, side=0, lower=0, trans_a=1, overwrite_b=1)
+        blas.dtrsm(1.0, L.T, Z.T, side=0, lower=0, trans_a=1, overwrite_b=1)
     return Z
 
 
-def add_row_crossings(G: Real, Z: Real, scale: float) -> None:
+def add_row_crossings(G: Array, Z: Array, scale: float) -> None:
     """Add ``scale Z Z^T`` to the lower triangle of G, in place; Z of shape (n, k)."""
-    _routine(blas, "syrk", G)(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
+    blas.dsyrk(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
 
 
 def solve_upper_columns_in_place(L: Array, V: Array) -> Array:
@@ -206,7 +178,7 @@ def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
         stored[start:stop, start:stop][above] = block[:, start:].T[above]
 
 
-def log_det_factored(L: Real) -> float:
+def log_det_factored(L: Array) -> float:
     """``log |L L^T|``."""
     return float(2.0 * np.log(L.diagonal()).sum())
 
@@ -220,8 +192,21 @@ def solve_general(A: Array, b: Array) -> Array:
 
 
 def solve_batch(A: Array, b: Array) -> Array:
-    """Solve ``A_i x_i = b_i`` for many small systems: A of shape (m, k, k), b of shape (m, k)."""
-    return np.asarray(np.linalg.solve(A, b[:, :, None])[:, :, 0])
+    """``A_i^-1 b_i`` for a stack of small A of shape (m, k, k), and b of shape (m, k) or (m, k, j)."""
+    if b.ndim == A.ndim - 1:
+        return np.asarray(np.linalg.solve(A, b[..., None])[..., 0])
+    return np.asarray(np.linalg.solve(A, b))
+
+
+def cholesky_batch(A: Array) -> Array:
+    """Lower factors of a stack of small positive definite matrices, shape (m, k, k)."""
+    return np.asarray(np.linalg.cholesky(A))
+
+
+def eigen_batch(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, (m, k), and eigenvectors (m, k, k) of a stack of symmetric matrices."""
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray(values), np.asarray(vectors)
 
 
 @final
@@ -364,28 +349,21 @@ class QuasiDefinite:
         add_row_products(A, V[p:], 1.0)
 
 
-def product(A: Real, B: NDArray[np.floating]) -> Real:
-    """``A B`` for A of shape (n, k) and B of shape (k, m), C-contiguous; in the precision of A."""
+def product(A: Array, B: Array) -> Array:
+    """``A B`` for A of shape (n, k) and B of shape (k, m), C-contiguous."""
     if 0 in A.shape or 0 in B.shape:
-        return np.zeros((A.shape[0], B.shape[1]), A.dtype)
-    return np.asarray(_routine(blas, "gemm", A)(1.0, B.T, A.T).T)
+        return np.zeros((A.shape[0], B.shape[1]))
+    return np.asarray(blas.dgemm(1.0, B.T, A.T).T)
 
 
-def gram(A: Real, s: Real) -> Real:
+def gram(A: Array, s: Array) -> Array:
     """``A^T diag(s) A`` of shape (k, k), for A of shape (n, k) and s of shape (n,)."""
     if 0 in A.shape:
-        return np.zeros((A.shape[1], A.shape[1]), A.dtype)
-    return np.asarray(_routine(blas, "gemm", A)(1.0, A.T, A.T * s, trans_b=1).T)
+        return np.zeros((A.shape[1], A.shape[1]))
+    return np.asarray(blas.dgemm(1.0, A.T, A.T * s, trans_b=1).T)
 
 
-def symmetric_eigen(A: Real) -> tuple[Real, Real]:
-    """Eigenvalues, ascending, and orthonormal eigenvectors of a symmetric A of shape (n, n).
-
-    Returns
-    -------
-    values : ndarray of shape (n,)
-    vectors : ndarray of shape (n, n)
-        One a column: ``A = vectors diag(values) vectors^T``.
-    """
+def symmetric_eigen(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues l, ascending, and orthonormal eigenvectors U of ``A = U diag(l) U^T``, (n, n)."""
     values, vectors = eigh(A, driver="evd", check_finite=False)
     return np.asarray(values), np.ascontiguousarray(vectors)

@@ -351,7 +351,7 @@ def test_a_likelihood_without_class_probabilities_is_refused_before_it_is_fitted
         fixed("differences", "ep", likelihood=Other()).fit(X, Y)
 
 
-def test_a_bound_that_learning_ends_on_is_told_once_for_each_kernel():
+def test_a_bound_that_learning_ends_on_is_reported_once_for_each_kernel():
     tight = [ConstantKernel(4.0, "fixed") * RBF(1.0, (0.9, 1.01))] * 3
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -276,7 +276,7 @@ def test_far_away_the_prior_is_all_there_is(kernel):
     same(model.predict_proba(far_rows(2)[:3]), 0.5, 1e-12)
 
 
-def test_an_overflow_at_new_rows_is_told_and_counted():
+def test_an_overflow_at_new_rows_is_reported_and_counted():
     X, y = TABLES["two classes"]
     model = GaussianProcessClassifier(DotProduct(1.0), optimizer=None).fit(X, y)
     new = np.vstack([X[:2], np.full((3, 2), 1e200)])

@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
-from gpclass.priors.nested import NestedFactor, NestedPrior
+from gpclass.priors.nested import NestedPrior
 from helpers import pairs, rbf
 
 TIGHT = EP(tol=1e-10)
@@ -108,7 +107,6 @@ def test_factor_against_dense_algebra(precisions, size, shared):
     tau, r, a = PRECISIONS[precisions](rng, N), *rng.standard_normal((2, N))
     close(prior.diagonal, np.diagonal(K_g), 1e-13, "diagonal")
     close(prior.multiply(r), K_g @ r, 1e-13, "multiply")
-    close(prior.dense().K, K_g, 1e-13, "dense")
     close(prior.gather(r).T.ravel(), A.T @ r, 1e-13, "gather")
 
     factor, want = prior.factor(tau), reference.factor(tau)
@@ -174,7 +172,7 @@ def test_class_sites_are_the_sites_without_u():
     close(posterior.mean.T.ravel(), K @ A.T @ a, 1e-10)
     Sigma = K - K @ A.T @ R @ A @ K
     want = Sigma.reshape(n_classes, n, n_classes, n)
-    got = posterior.factor.covariances()
+    _, got = posterior.predict(Ks, np.stack([K_c.diagonal() for K_c in Ks], axis=1))
     for i in range(n):
         close(got[i], want[:, i, :, i], 1e-9)
 
@@ -184,7 +182,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(NotPositiveDefiniteError, match="negative"):
         prior.factor(np.full(6, -0.1))
     with pytest.raises(NotImplementedError, match="explicit"):
-        prior.factor(np.ones(6)).pullback(np.ones(6), np.ones(6))
+        prior.factor(np.ones(6)).covariance().pullback(np.ones(6), np.ones(6))
     for codes in (np.zeros(2, int), np.array([0, 1, 3]), np.array([-1, 0, 1]), np.zeros(3)):
         with pytest.raises(ValueError, match="codes"):
             NestedPrior(ClassPrior(np.eye(3), 3), codes)
@@ -194,9 +192,6 @@ def test_what_cannot_be_is_refused():
     for weights in (np.ones(2), [1, -1, 1], [1, np.nan, 1]):
         with pytest.raises(ValueError, match="weights"):
             nested_ep(ClassPrior(np.eye(3), 3), [0, 1, 2], weights=weights)
-    many = NestedPrior(ClassPrior(np.eye(500), 12), np.zeros(500, int))
-    with pytest.raises(ValueError, match="not formed"):
-        many.dense()
 
 
 NINE = [
@@ -344,7 +339,7 @@ def test_two_classes_are_the_binary_probit(signal, shared, weighted):
     np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-9)
     h = got.posterior.mean[:, 1] - got.posterior.mean[:, 0]
     close(h / np.sqrt(2.0), want.posterior.mean, 1e-7)
-    cov = got.posterior.factor.covariances()
+    _, cov = got.posterior.predict(Ks, np.stack([K.diagonal() for K in Ks], axis=1))
     variance = cov[:, 0, 0] + cov[:, 1, 1] - 2 * cov[:, 0, 1]
     close(0.5 * variance, want.posterior.with_covariance().variance, 1e-7)
     G = got.evidence_pullback()
@@ -482,174 +477,3 @@ def test_values_of_other_programs(entry):
     test = entry["test_first5"]
     close(mean, np.array(test["latent_mean"]), 1e-5)
     close(cov, np.array(test["latent_cov"]), 1e-5)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_the_coarse_model_with_all_features_is_exact(shared):
-    # few rows have no more directions than the features that there is room for
-    _, codes, Ks = problem(6, 5, shared)
-    prior = NestedPrior(as_prior(Ks, shared), codes, np.array([1.0, 3, 1, 1, 2, 1]))
-    rng = np.random.default_rng(9)
-    tau, other = rng.uniform(0.1, 1.0, (2, prior.n))
-    model = prior.factor(tau).coarse()
-    for precisions in (tau, other):
-        want = prior.factor(precisions).marginal_variances()
-        for few_digits in (False, True):
-            got = model.variances(precisions, few_digits=few_digits)
-            np.testing.assert_allclose(got, want, rtol=1e-5)
-
-
-def smooth(n, n_classes, shared):
-    """Rows that are many for what their latents can do, and the same a little elsewhere."""
-    X, codes, Ks = problem(n, n_classes, shared, signal=3.0, length=1.5)
-    scales = np.ones(n_classes) if shared else np.linspace(0.7, 1.6, n_classes)
-    return codes, Ks, [rbf(X, 3.06 * s, 1.48 / s) for s in scales]
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_the_coarse_model_answers_how_variances_move(shared):
-    codes, Ks, _ = smooth(80, 5, shared)
-    prior = NestedPrior(as_prior(Ks, shared), codes)
-    tau = nested_ep(prior.class_prior, codes).sites.tau
-    model = prior.factor(tau).coarse()
-    moved = tau * np.random.default_rng(10).uniform(0.9, 1.1, prior.n)
-    exact = prior.factor(moved).marginal_variances() - prior.factor(tau).marginal_variances()
-    for few_digits in (False, True):
-        found, before = (model.variances(t, few_digits=few_digits) for t in (moved, tau))
-        close(found - before, exact, 0.02)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_the_coarse_model_spares_factorisations(shared, monkeypatch):
-    codes, Ks, nearby = smooth(80, 5, shared)
-    start = nested_ep(as_prior(nearby, shared), codes)
-    q = nested_ep(as_prior(Ks, shared), codes, init=start)
-    with monkeypatch.context() as patched:
-        patched.setattr(NestedFactor, "coarse", lambda self: Misleading(failing=True))
-        plain = nested_ep(as_prior(Ks, shared), codes, init=start)
-    assert q.converged
-    assert plain.converged
-    assert q.n_factorisations <= 4 < 6 <= plain.n_factorisations
-    np.testing.assert_allclose(q.log_evidence, plain.log_evidence, rtol=1e-11)
-
-
-class Misleading:
-    """Answers that have nothing to do with the variances."""
-
-    def __init__(self, failing):
-        self.failing, self.random = failing, np.random.default_rng(11)
-
-    def variances(self, tau, *, few_digits):
-        if self.failing:
-            raise NotPositiveDefiniteError("rounding drowns the model")
-        return self.random.uniform(0.1, 10.0, len(tau))
-
-
-@pytest.mark.parametrize("failing", [False, True])
-def test_a_coarse_model_that_misleads_is_left(failing, monkeypatch):
-    codes, Ks, _ = smooth(30, 4, True)
-    want = nested_ep(as_prior(Ks, True), codes)
-    monkeypatch.setattr(NestedFactor, "coarse", lambda self: Misleading(failing))
-    got = nested_ep(as_prior(Ks, True), codes)
-    assert got.converged
-    np.testing.assert_allclose(got.log_evidence, want.log_evidence, rtol=1e-11)
-
-
-def test_variances_spare_the_pullback_a_solve():
-    # and what they leave for it is right whoever asks for what in between
-    _, codes, Ks = problem(7, 4)
-    prior = NestedPrior(as_prior(Ks, True), codes, np.array([1.0, 2, 1, 1, 3, 1, 1]))
-    rng = np.random.default_rng(12)
-    tau, a = rng.uniform(0.1, 1.0, prior.n), rng.standard_normal(prior.n)
-    want = prior.factor(tau).pullback(a)
-    after = prior.factor(tau.copy())
-    variances = after.marginal_variances()
-    assert after.coupled.take_spent() is not None
-    again = prior.factor(tau.copy())
-    again.marginal_variances()
-    close(again.pullback(a), want, 1e-12, "after the variances")
-    close(again.pullback(a), want, 1e-12, "twice")
-    between = prior.factor(tau.copy())
-    between.marginal_variances()
-    between.coupled.covariances()
-    close(between.pullback(a), want, 1e-12, "after the covariances")
-    close(between.marginal_variances(), variances, 1e-12)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_factors_in_single_precision_are_nearly_those_in_double(shared):
-    codes, Ks, _ = smooth(60, 4, shared)
-    counts = np.random.default_rng(12).integers(1, 4, 60).astype(float)
-    prior = NestedPrior(as_prior(Ks, shared), codes, counts)
-    tau = np.random.default_rng(13).uniform(0.0, 1.0, prior.n)
-    tau[::7] = 0.0
-    tau[::11] = 1e-30
-    r = np.random.default_rng(14).standard_normal(prior.n)
-    exact = prior.factor(tau)
-    want = exact.marginal_variances(), exact.shrink(r), exact.log_det
-    rough = prior.roughly(tau).factor(tau)
-    np.testing.assert_allclose(rough.marginal_variances(), want[0], rtol=1e-3)
-    close(rough.shrink(r), want[1], 1e-4)
-    np.testing.assert_allclose(rough.log_det, want[2], rtol=1e-4)
-    assert rough.coupled.L.dtype == rough.coupled.L_P.dtype == np.float32
-    # the two share the memory of one factor, and each has its own when it is asked
-    np.testing.assert_allclose(prior.factor(tau).log_det, want[2], rtol=1e-14)
-
-
-@pytest.mark.parametrize(("signal", "what"), [(3e3, "single precision"), (1e7, "I . S K S")])
-def test_single_precision_is_refused_where_it_would_hold_nothing(signal, what):
-    X, codes, _ = problem(40, 3, True)
-    prior = NestedPrior(ClassPrior(rbf(X, signal, 1.0), 3), codes)
-    tau = np.full(prior.n, 0.5)
-    assert prior.roughly(tau) is None
-    with pytest.raises(NotPositiveDefiniteError, match=what):
-        replace(prior, single=True).factor(tau)
-
-
-def counted(monkeypatch):
-    """How many factors were made in single precision, and how many in double."""
-    made = {True: 0, False: 0}
-    factor = ClassPrior.factor
-
-    def counting(self, d, *, single=False):
-        made[single] += 1
-        return factor(self, d, single=single)
-
-    monkeypatch.setattr(ClassPrior, "factor", counting)
-    return made
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
-def test_rough_factors_lead_to_the_same_end(shared, monkeypatch):
-    codes, Ks, nearby = smooth(80, 5, shared)
-    start = nested_ep(as_prior(nearby, shared), codes)
-    want = nested_ep(as_prior(Ks, shared), codes)
-    made = counted(monkeypatch)
-    method = EP(tol=1e-5)
-    q = nested_ep(as_prior(Ks, shared), codes, method, init=start)
-    assert q.converged
-    assert made[True] >= 1
-    assert made[True] + made[False] == q.n_factorisations
-    np.testing.assert_allclose(q.log_evidence, want.log_evidence, rtol=1e-10)
-    close(q.evidence_pullback(), want.evidence_pullback(), 1e-5)
-    with monkeypatch.context() as patched:
-        patched.setattr(NestedPrior, "roughly", lambda self, tau: None)
-        rough, exact = made[True], made[False]
-        plain = nested_ep(as_prior(Ks, shared), codes, method, init=start)
-        assert made[True] == rough
-        assert made[False] - exact == plain.n_factorisations
-    np.testing.assert_allclose(q.log_evidence, plain.log_evidence, rtol=1e-10)
-
-
-def test_rough_factors_that_hold_nothing_are_left(monkeypatch):
-    codes, Ks, nearby = smooth(30, 4, True)
-    start = nested_ep(as_prior(nearby, True), codes)
-    want = nested_ep(as_prior(Ks, True), codes)
-
-    def refuse(self):
-        raise NotPositiveDefiniteError("single precision leaves everything")
-
-    monkeypatch.setattr(NestedFactor, "check", refuse)
-    q = nested_ep(as_prior(Ks, True), codes, EP(tol=1e-6), init=start)
-    assert q.converged
-    np.testing.assert_allclose(q.log_evidence, want.log_evidence, rtol=1e-10)

@@ -14,7 +14,7 @@ from gpclass.inference.of_binary import OfBinary
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.priors.classes import ClassPosterior, ClassSites
-from gpclass.priors.joint import JointPrior
+from gpclass.priors.joint import JointPrior, as_codes, as_weights
 from gpclass.priors.nested import NestedFactor, NestedPrior
 
 Array = NDArray[np.float64]
@@ -104,18 +104,12 @@ def nested_ep(
     >>> q.converged, bool(abs(q.log_evidence - 2 * np.log(1 / 3)) < 0.01)
     (True, True)
     """
-    labels = np.asarray(codes)
-    n, terms = prior.n, prior.n_classes - 1
     counts = powers = None
     if weights is not None:
-        given = np.asarray(weights, dtype=np.float64)
-        if given.shape != (n,) or not np.isfinite(given).all() or (given < 0).any():
-            raise ValueError(
-                f"weights must be {n} finite non-negative numbers, got shape {given.shape}"
-            )
+        given = as_weights(weights, prior.n)
         counts = copies_of(given)
-        powers = np.repeat(given, terms)
-    nested = NestedPrior(prior, labels, counts)
+        powers = np.repeat(given, prior.n_classes - 1)
+    nested = NestedPrior(prior, as_codes(codes, prior.n, prior.n_classes), counts)
     method = EP() if method is None else method
     start = init.sites if isinstance(init, NestedApproximation) else init
     found = method(nested, np.ones(nested.n), Probit(), weights=powers, init=start)

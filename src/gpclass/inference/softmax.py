@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from gpclass.inference.approximation import Outcome
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
 from gpclass.priors.classes import ClassPosterior, ClassSites
-from gpclass.priors.joint import JointPrior
+from gpclass.priors.joint import JointPrior, as_codes, as_weights
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -159,7 +159,8 @@ class SoftmaxLaplace:
         NotPositiveDefiniteError
             Where K is not positive semi-definite.
         """
-        labels, powers = _as_problem(prior, codes, weights)
+        labels = as_codes(codes, prior.n, prior.n_classes)
+        powers = as_weights(weights, prior.n)
         sites = init.sites if isinstance(init, SoftmaxApproximation) else init
         if sites is not None and sites.d.shape != prior.diagonal.shape:
             raise ValueError(
@@ -177,25 +178,3 @@ class SoftmaxLaplace:
             n_iter=end.n_iter,
             n_factorisations=end.n_factorisations,
         )
-
-
-def _as_problem(
-    prior: JointPrior, codes: ArrayLike, weights: ArrayLike | None
-) -> tuple[Codes, Array]:
-    """Labels and weights, checked and converted."""
-    given = np.asarray(codes)
-    n, C = prior.n, prior.n_classes
-    if given.shape != (n,):
-        raise ValueError(f"codes must have one class for each of {n} rows, got {given.shape}")
-    labels = given.astype(np.intp)
-    if not (labels == given).all() or (labels < 0).any() or (labels >= C).any():
-        raise ValueError(f"codes must be whole numbers from 0 to {C - 1}")
-    if weights is None:
-        return labels, np.ones(n)
-    powers = np.asarray(weights, dtype=np.float64)
-    if powers.shape != (n,) or not np.isfinite(powers).all() or (powers < 0).any():
-        raise ValueError(
-            f"weights must be {n} finite non-negative numbers, got shape {powers.shape} with "
-            f"minimum {powers.min() if powers.size else 'none'}"
-        )
-    return labels, powers

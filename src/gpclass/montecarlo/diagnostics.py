@@ -1,4 +1,4 @@
-"""How much chains say: effective sample size and split R-hat."""
+"""Convergence diagnostics of chains: effective sample size and split R-hat."""
 
 from typing import Final
 
@@ -14,9 +14,9 @@ def effective_sample_size(draws: Array) -> Array:
     """Number of independent draws whose average is as precise, all chains together.
 
     The autocorrelation ``rho_t = 1 - (W - c_t) / V`` combines the chains: W is the mean of their
-    variances, V that of the whole, c_t the mean autocovariance at lag t. Its sums over pairs of
-    lags are cut at the first one that is not positive and made monotone. The result is at most
-    ``S log10(S)`` for S draws in all, which only antithetic chains come near.
+    variances, V the variance of all draws, c_t the mean autocovariance at lag t. Its sums over
+    pairs of lags are cut before the first that is not positive, and made monotone. The result is
+    at most ``S log10(S)`` for S draws in all, which only antithetic chains approach.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class MonteCarloApproximation:
         return self.posterior.samples
 
     def likelihood_gradient(self) -> Any:
-        """Refuse, as `evidence_pullback` does."""
+        """Raise, as `evidence_pullback` does."""
         return self.evidence_pullback()
 
     @property
@@ -93,13 +93,7 @@ class MonteCarloApproximation:
         return self.outcome.converged
 
     def evidence_pullback(self) -> Any:
-        """Refuse: there is none.
-
-        Raises
-        ------
-        ValueError
-            Always, with what to do instead.
-        """
+        """Raise ValueError: there is none."""
         raise ValueError(NO_GRADIENT)
 
 
@@ -235,7 +229,7 @@ class MonteCarlo:
 
 
 def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> Outcome:
-    """Compare the diagnostics with their limits; NaN, from too few draws, counts as short."""
+    """Judge the diagnostics by their limits; NaN, from too few draws, counts as too short."""
     rhat = np.r_[draws.rhat, draws.log_likelihood_rhat]
     ess = np.r_[draws.effective_sample_size, draws.log_likelihood_effective_sample_size]
     long = bool((rhat <= MAX_RHAT).all() and (ess >= MIN_EFFECTIVE_DRAWS).all())

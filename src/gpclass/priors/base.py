@@ -7,6 +7,7 @@ prior from a kernel and carries gradients back to it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -212,6 +213,10 @@ class PriorForm(ABC):
         """
 
 
+def _nothing(i: int, tau: Array) -> float:
+    return 0.0
+
+
 @final
 @dataclass
 class RefactoredCovariance(SequentialCovariance):
@@ -221,10 +226,13 @@ class RefactoredCovariance(SequentialCovariance):
     ----------
     prior : Prior
     factor : SiteFactor
+    own : callable, default=nothing
+        `own_variance` of the prior.
     """
 
     prior: Prior
     factor: SiteFactor
+    own: Callable[[int, Array], float] = _nothing
 
     def rows(self, part: slice) -> Array:
         """Rows of Sigma, one product a row."""
@@ -239,5 +247,5 @@ class RefactoredCovariance(SequentialCovariance):
         self.factor = self.prior.factor(tau)
 
     def own_variance(self, i: int, tau: Array) -> float:
-        """Nothing: `rows` has all of it."""
-        return 0.0
+        """As it was given."""
+        return self.own(i, tau)

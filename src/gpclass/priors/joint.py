@@ -5,12 +5,48 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 # From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
 MeanAdjoint = Callable[[Array], Array]
+
+
+def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
+    """Class indices of n rows, checked and converted.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and for codes that are not whole numbers from 0 to ``n_classes - 1``.
+    """
+    given = np.asarray(codes)
+    if given.shape != (n,):
+        raise ValueError(f"codes must have one class for each of {n} rows, got {given.shape}")
+    found = given.astype(np.intp)
+    if not (found == given).all() or (found < 0).any() or (found >= n_classes).any():
+        raise ValueError(f"codes must be whole numbers from 0 to {n_classes - 1}")
+    return found
+
+
+def as_weights(weights: ArrayLike | None, n: int) -> Array:
+    """Weights of n rows, checked and converted; None: ones.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and for weights that are negative or not finite.
+    """
+    if weights is None:
+        return np.ones(n)
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError(
+            f"weights must be {n} finite non-negative numbers, got shape {found.shape} with "
+            f"minimum {found.min() if found.size else 'none'}"
+        )
+    return found
 
 
 class Preconditioner(Protocol):

@@ -15,11 +15,10 @@ from gpclass.priors.base import (
     PosteriorCovariance,
     Prior,
     RefactoredCovariance,
-    SequentialCovariance,
     SiteFactor,
 )
 from gpclass.priors.classes import ClassSites
-from gpclass.priors.joint import JointFactor, JointPrior
+from gpclass.priors.joint import JointFactor, JointPrior, as_codes
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -87,17 +86,10 @@ class NestedPrior(Prior):
             For codes that are not one class for each row, or counts that are not whole numbers
             from one.
         """
-        n, n_classes = self.class_prior.n, self.class_prior.n_classes
-        codes = np.asarray(self.codes)
-        if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
-            raise ValueError(
-                f"codes must be one integer for each of {n} rows, got shape {codes.shape} of "
-                f"{codes.dtype}"
-            )
-        if n and not (codes.min() >= 0 and codes.max() < n_classes):
-            raise ValueError(
-                f"codes must lie in 0 to {n_classes - 1}, got {codes.min()} to {codes.max()}"
-            )
+        n = self.class_prior.n
+        as_codes(self.codes, n, self.class_prior.n_classes)
+        if not np.issubdtype(self.codes.dtype, np.integer):
+            raise ValueError(f"codes must be integers, got {self.codes.dtype}")
         counts = self.multiplicity
         if counts.shape != (n,) or not ((counts >= 1.0) & (counts % 1.0 == 0.0)).all():
             raise ValueError(f"counts must be {n} whole numbers from one, got {self.counts}")
@@ -189,6 +181,12 @@ class NestedPrior(Prior):
     def scatter(self, w: Array) -> Array:
         """The v whose ``A^T v`` is w of shape (n, C), for rows that sum to zero; shape (N,)."""
         return np.asarray(-self.of_others(w).ravel())
+
+    def own_variance(self, i: int, tau: Array) -> float:
+        """Variance of a copy's own deviation from the mean of its row's copies, given sites."""
+        row = i // self.others.shape[1]
+        m = self.multiplicity[row]
+        return float((m - 1.0) / (m + self.row_sums(tau)[row]))
 
     def row_sums(self, v: Array) -> Array:
         """Sums of each row's latents, shape (n,)."""
@@ -285,9 +283,9 @@ class NestedFactor(SiteFactor):
         variances += (m / (m + self.prior.row_sums(self.precision)))[:, None]
         return NestedCovariance(self, self.prior.of_others(variances).ravel())
 
-    def sequential_covariance(self) -> "NestedSequential":
-        """By a new factor after each block."""
-        return NestedSequential(RefactoredCovariance(self.prior, self), self.prior)
+    def sequential_covariance(self) -> RefactoredCovariance:
+        """Sigma of the means over a row's copies, by a new factor after each block."""
+        return RefactoredCovariance(self.prior, self, self.prior.own_variance)
 
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m)."""
@@ -331,32 +329,3 @@ class NestedCovariance(PosteriorCovariance):
         if by_mean is not None or by_variance is not None:
             raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
         return self.factor.of_classes().pullback(self.factor.prior.gather(a))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NestedSequential(SequentialCovariance):
-    """Sigma under a `NestedPrior` while sites change, of the means over a row's copies.
-
-    Parameters
-    ----------
-    refactored : RefactoredCovariance
-    prior : NestedPrior
-    """
-
-    refactored: RefactoredCovariance
-    prior: NestedPrior
-
-    def rows(self, part: slice) -> Array:
-        """Rows of Sigma of the copies' means, shape (k, N)."""
-        return self.refactored.rows(part)
-
-    def update(self, part: slice, rows: Array, d_tau: Array) -> None:
-        """Factorise for the changed precisions."""
-        self.refactored.update(part, rows, d_tau)
-
-    def own_variance(self, i: int, tau: Array) -> float:
-        """Variance of a copy's own deviation from the mean of its row's copies."""
-        row = i // self.prior.others.shape[1]
-        m = self.prior.multiplicity[row]
-        return float((m - 1.0) / (m + self.prior.row_sums(tau)[row]))
