@@ -301,13 +301,13 @@ def _print_table(title: str, comparison: "Comparison") -> None:
     for name, scores in comparison.models.items():
         cells = [name]
         for _, score, factor, decimals, better in _COLUMNS:
-            mean = scores.mean(score)
+            mean = scores.folds[score].mean()
             if mean != mean:
                 cells.append("-")
                 continue
-            error = scores.standard_error(score)
+            error = scores.folds[score].sem()
             text = f"{factor * mean:.{decimals}f} ± {factor * error:.{decimals}f}"
-            means = [better * other.mean(score) for other in comparison.models.values()]
+            means = [better * other.folds[score].mean() for other in comparison.models.values()]
             cells.append(f"[bold]{text}[/bold]" if better and better * mean == max(means) else text)
         table.add_row(*cells)
     # A pipe has no width of its own, and the table should not be folded in a log file.
