@@ -153,7 +153,6 @@ def fit(
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes
     from gpclass.app.model_file import require_skops, save_model
-    from gpclass.app.tables import require_pandas
     from gpclass.estimator.classifier import GaussianProcessClassifier
     from gpclass.estimator.inputs import standardised
 
@@ -169,8 +168,7 @@ def fit(
         raise ValueError(f"the model file {out} must end in .skops.")
     dataset = load_dataset(data, target)
     classes = check_classes(dataset.y, name=dataset.target)
-    # With column names even where the table was an array, so that predict finds them.
-    X = require_pandas().DataFrame(dataset.X, columns=list(dataset.feature_names))
+    X = dataset.X
     classifier = GaussianProcessClassifier(random_state=seed).set_params(**options)
     start = time.perf_counter()
     pipeline = standardised(classifier).fit(X, dataset.y)

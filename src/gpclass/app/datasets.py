@@ -38,8 +38,8 @@ class Dataset:
     ----------
     name : str
         Name of the data set, or the file name.
-    X : pandas.DataFrame or ndarray of shape (n, d)
-        Features, all of them numbers without missing values, whose names are `feature_names`.
+    X : pandas.DataFrame of shape (n, d)
+        Features, all of them numbers without missing values.
     y : ndarray of shape (n,)
         Classes, integers, booleans or text, of the column `target`.
     description, source : str
@@ -51,11 +51,15 @@ class Dataset:
     name: str
     X: Any = field(repr=False)
     y: NDArray[Any] = field(repr=False)
-    feature_names: tuple[str, ...] = field(repr=False)
     target: str
     description: str
     source: str
     sha256: str | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return tuple(self.X.columns)
 
 
 def list_datasets() -> dict[str, str]:
@@ -147,7 +151,6 @@ def _load_sklearn(name: str) -> Dataset:
         name=name,
         X=bunch.data,
         y=y,
-        feature_names=tuple(map(str, bunch.data.columns)),
         target="target",
         description=_SKLEARN_TABLES[name],
         source=f"sklearn.datasets.load_{name}",
@@ -163,21 +166,15 @@ def _load_folder(name: str, table: FolderTable) -> Dataset:
         )
     contents = [_verified(Path(folder), file) for file in table.files]
     X, y = table.build(*contents)
-    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else _numbered(X.shape[1])
     return Dataset(
         name=name,
         X=X,
         y=y,
-        feature_names=names,
         target=table.target,
         description=table.description,
         source=", ".join(str(Path(folder) / file) for file in table.files),
         sha256=" ".join(hashlib.sha256(content).hexdigest() for content in contents),
     )
-
-
-def _numbered(d: int) -> tuple[str, ...]:
-    return tuple(f"x{j}" for j in range(d))
 
 
 def _verified(folder: Path, file: str) -> bytes:
@@ -254,10 +251,4 @@ def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
     missing = int(frame[target].isna().sum())
     if missing:
         raise ValueError(f"the target {target!r} of {about['name']} has {missing} missing values.")
-    return Dataset(
-        X=X,
-        y=class_labels(frame[target]),
-        feature_names=tuple(X.columns),
-        target=target,
-        **about,
-    )
+    return Dataset(X=X, y=class_labels(frame[target]), target=target, **about)

@@ -163,9 +163,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             Class labels.
         sample_weight : array-like of shape (n,), default=None
             Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
-            Fixed hyperparameters give the same evidence to 1e-8. Learnt ones are those of the
-            repeated rows as far as the optimiser can tell: where few rows leave the evidence
-            flat, a single evaluation differs by 1e-8 and learnt probabilities by about 1e-6.
+            Rounding makes the evidence of the two differ by up to 1e-8. With few rows (15, say)
+            the evidence may be so flat that the learnt hyperparameters then differ, and the
+            probabilities by about 1e-6.
 
         Returns
         -------

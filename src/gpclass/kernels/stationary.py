@@ -20,10 +20,10 @@ def exp_of_minus(t: Array) -> Array:
     """``exp(-t)`` for t >= 0, in place."""
     np.negative(t, out=t)
     if t.size and t.min() < -_UNDERFLOW:
-        far = t < -_UNDERFLOW
-        np.copyto(t, 0.0, where=far)
+        vanishes = t < -_UNDERFLOW
+        np.copyto(t, 0.0, where=vanishes)
         np.exp(t, out=t)
-        np.copyto(t, 0.0, where=far)
+        np.copyto(t, 0.0, where=vanishes)
         return t
     return np.exp(t, out=t)
 
