@@ -12,7 +12,7 @@ from gpclass.inference.laplace import Laplace
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import MarginalRule, Sweep, mismatch
+from gpclass.inference.solvers.rule import Limits, MarginalRule, Sweep, mismatch
 from gpclass.inference.variational import maximise_bound
 from gpclass.likelihoods import Logit
 from gpclass.priors import Prior
@@ -203,7 +203,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         if self.side == "upper":
             return self._upper(prior, copies, None if init is None else start)
         rule = TangentRule(prior, copies)
-        end = maximise_bound(rule, start, self.tol, self.max_iter)
+        end = maximise_bound(rule, start, self.tol, Limits(self.max_iter, 4))
         fields = end.fields(rule, end.sweep.objective)
         return BoundApproximation(*fields, "lower", end.sweep.posterior)
 
