@@ -137,8 +137,7 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
 
     References
     ----------
-    GTS19, Algorithms 1 and 2 and eq. 18: its ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times
-    a scaled cavity, so (18) is the EP energy.
+    GTS19, Algorithms 1 and 2 and eq. 18, which is the EP energy (`gpclass.inference.energy`).
 
     Examples
     --------

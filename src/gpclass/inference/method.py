@@ -76,10 +76,11 @@ class GaussianMethod(ABC, Generic[A]):
 
 def check_limits(max_iter: int, tol: float, fallback: int = 0) -> None:
     """Refuse limits of an iteration that cannot work."""
-    if max_iter < 1 or not tol > 0:
-        raise ValueError(f"max_iter must be at least 1 and tol positive, got {max_iter}, {tol}")
-    if fallback < 0:
-        raise ValueError(f"fallback must not be negative, got {fallback}")
+    if max_iter < 1 or not tol > 0 or fallback < 0:
+        raise ValueError(
+            f"max_iter must be at least 1, tol positive and fallback not negative, got {max_iter}, "
+            f"{tol}, {fallback}"
+        )
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -50,14 +50,7 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteRule(ABC):
-    """How sites follow from the posterior: one method, on one problem.
-
-    Parameters
-    ----------
-    prior : Prior
-    copies : Copies
-        Likelihood terms.
-    """
+    """How sites follow from the posterior: one method, on one prior and likelihood terms."""
 
     prior: Prior
     copies: Copies
@@ -171,17 +164,9 @@ def first_to_converge(
 ) -> End:
     """Run one solver after the other until one converges; else the end that is nearest to it.
 
-    A solver starts where the one before ended if that is near a fixed point or has raised an
-    objective, else from the same sites as the first. Where rounding of K leaves no solution the
-    first solver is the only one.
-
-    Parameters
-    ----------
-    rule : SiteRule
-    solvers : sequence of callables
-        Each makes a solver for a number of sweeps.
-    sites : Sites
-    limits : Limits
+    Each of ``solvers`` makes a solver for a number of sweeps. It starts where the one before ended
+    if that is near a fixed point or has raised an objective, else from the same sites as the
+    first. Where rounding of K leaves no solution the first solver is the only one.
     """
     end = solvers[0](limits.max_iter).run(sites)
     left = limits.fallback * limits.max_iter
@@ -213,13 +198,7 @@ def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
 class Best:
     """The sites of the least residual so far, and the steps since it fell by half.
 
-    Parameters
-    ----------
-    rule : SiteRule
-    tol : float
-        `Sweep.residual` at which the sites count as matched.
-    success : Outcome
-        To be reported where they are.
+    ``success`` is reported where the residual is at most ``tol``.
     """
 
     rule: SiteRule
