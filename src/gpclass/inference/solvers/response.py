@@ -146,7 +146,10 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         except NotPositiveDefiniteError:
             break
         made += 1
-        if falls(rule, sweep, following) or not following.residual <= NEWTON_LEAVES * sweep.residual:
+        if (
+            falls(rule, sweep, following)
+            or not following.residual <= NEWTON_LEAVES * sweep.residual
+        ):
             break
         sweep = following
     return sweep, made
