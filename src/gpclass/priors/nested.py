@@ -78,14 +78,7 @@ class NestedPrior(Prior):
     mean: Array | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Refuse codes and counts that do not belong to the prior.
-
-        Raises
-        ------
-        ValueError
-            For codes that are not one class for each row, or counts that are not whole numbers
-            from one.
-        """
+        """Refuse codes that are no classes of the rows, and counts that are not from one on."""
         n = self.class_prior.n
         as_codes(self.codes, n, self.class_prior.n_classes)
         if not np.issubdtype(self.codes.dtype, np.integer):
@@ -129,13 +122,7 @@ class NestedPrior(Prior):
         self.class_prior.check()
 
     def inner(self, G: Any) -> float:
-        """Not known: a cotangent of this prior is one by the classes' covariances.
-
-        Raises
-        ------
-        NotImplementedError
-            Always: u does not scale with K.
-        """
+        """Refused: u does not scale with the classes' covariances, of which G is the cotangent."""
         raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":

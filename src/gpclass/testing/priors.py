@@ -11,7 +11,9 @@ from gpclass.priors import Prior, PriorForm, SiteFactor
 Array = NDArray[np.float64]
 
 
-def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
+def check_prior(
+    prior: Prior, *, seed: int = 0, rtol: float = 1e-8, for_ep_only: bool = False
+) -> None:
     """Check the laws that the docstrings of `Prior` and `SiteFactor` state.
 
     Site precisions of one sign and of both; every answer against its formula in dense matrices;
@@ -26,6 +28,10 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
         Of the random site precisions and vectors.
     rtol : float, default=1e-8
         Relative to the largest entry of what is compared, or of what cancels in it.
+    for_ep_only : bool, default=False
+        Leave out the laws that EP on log-concave likelihoods does not need: negative precisions,
+        which such sites never have, and cotangents of K, of which a `NestedPrior` has only those
+        by the covariances of the classes.
 
     Raises
     ------
@@ -49,17 +55,15 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
     both = rng.uniform(-0.6, 1.5, n) * lowest
     both[0] = -0.5 * lowest
     few = np.where(np.arange(n) % 5 == 0, -0.5 * lowest, rng.uniform(0.0, 1.0, n))
-    for tau in (
-        np.zeros(n),
-        rng.uniform(0.0, 2.0, n),
-        10.0 ** rng.uniform(-12, 3, n),
-        both,
-        few,
-        np.full(n, -0.5 * lowest),
-    ):
+    taus = [np.zeros(n), rng.uniform(0.0, 2.0, n), 10.0 ** rng.uniform(-12, 3, n)]
+    if not for_ep_only:
+        taus += [both, few, np.full(n, -0.5 * lowest)]
+    for tau in taus:
         factor = prior.factor(tau)
         _close("tau is what was given", factor.tau, tau, rtol)
         _check_factor(prior, factor, K, rng, rtol)
+        if not for_ep_only:
+            _check_pullback(prior, factor, K, rng, rtol)
     improper = np.zeros(n)
     i = int(np.argmax(prior.diagonal))
     improper[i] = -2.0 / float(prior.diagonal[i])
@@ -112,6 +116,15 @@ def _check_factor(
         )
     _check_sequential(prior, factor, Sigma, rng, rtol)
 
+
+def _check_pullback(
+    prior: Prior, factor: SiteFactor, K: Array, rng: np.random.Generator, rtol: float
+) -> None:
+    """Cotangents along K itself."""
+    n, tau, covariance = len(K), factor.tau, factor.covariance()
+    P = np.stack([factor.solve(e) for e in np.eye(n)], axis=1)
+    R, Sigma = P * tau, K @ P
+    variances = np.diagonal(Sigma)
     a, g, h = rng.standard_normal((3, n))
     # an evidence has no slope by the marginal of a site that says nothing
     h = np.where(tau == 0.0, 0.0, h)
