@@ -207,7 +207,7 @@ class NestedFactor(SiteFactor):
     Parameters
     ----------
     prior : NestedPrior
-    precision : ndarray of shape (N,)
+    tau : ndarray of shape (N,)
         Site precisions.
     coupled : JointFactor or None
         Of the classes' prior given the sites without u; None where all precisions are zero.
@@ -216,19 +216,14 @@ class NestedFactor(SiteFactor):
     has_products: ClassVar[bool] = False
 
     prior: NestedPrior
-    precision: Array
+    tau: Array
     coupled: JointFactor | None
 
     def of_classes(self) -> JointFactor:
         """Factor of the classes' prior, made here where no site made it worth it before."""
         if self.coupled is not None:
             return self.coupled
-        return self.prior.class_prior.factor(self.prior.precisions(self.precision))
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (N,)."""
-        return self.precision
+        return self.prior.class_prior.factor(self.prior.precisions(self.tau))
 
     @property
     def log_det(self) -> float:
@@ -236,7 +231,7 @@ class NestedFactor(SiteFactor):
         if self.coupled is None:
             return 0.0
         m = self.prior.multiplicity
-        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.precision) / m))
+        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.tau) / m))
 
     def solve(self, r: Array) -> Array:
         """``(I + T K_g)^-1 r``, shape (N,).
@@ -247,7 +242,7 @@ class NestedFactor(SiteFactor):
         if self.coupled is None:
             return r.copy()
         x = self._solve_once(self.coupled, r)
-        moved = self.precision * self.prior.multiply(x)
+        moved = self.tau * self.prior.multiply(x)
         left = r - x - moved
         size = max(np.abs(r).max(initial=0.0), np.abs(moved).max(initial=0.0))
         if np.abs(left).max(initial=0.0) > LEFT * size:
@@ -255,7 +250,7 @@ class NestedFactor(SiteFactor):
         return x
 
     def _solve_once(self, coupled: JointFactor, r: Array) -> Array:
-        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.precision)))
+        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.tau)))
 
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row, and the gradient.
@@ -267,7 +262,7 @@ class NestedFactor(SiteFactor):
             return NestedCovariance(self, self.prior.diagonal)
         m = self.prior.multiplicity
         variances = self.coupled.difference_variances(self.prior.codes)
-        variances += (m / (m + self.prior.row_sums(self.precision)))[:, None]
+        variances += (m / (m + self.prior.row_sums(self.tau)))[:, None]
         return NestedCovariance(self, self.prior.of_others(variances).ravel())
 
     def sequential_covariance(self) -> RefactoredCovariance:
@@ -276,11 +271,11 @@ class NestedFactor(SiteFactor):
 
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m)."""
-        return np.array([k @ self.solve(self.precision * k) for k in K_cross.T])
+        return np.array([k @ self.solve(self.tau * k) for k in K_cross.T])
 
     def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
         """``K_new - K_cross^T R K_cross`` of shape (m, m)."""
-        RK = [self.solve(self.precision * k) for k in K_cross.T]
+        RK = [self.solve(self.tau * k) for k in K_cross.T]
         return K_new - linalg.product(np.stack(RK), np.ascontiguousarray(K_cross))
 
 
