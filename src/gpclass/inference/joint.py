@@ -1,10 +1,10 @@
 """The joint models of more than two classes.
 
-| scheme | model | inference | what has a site | class probabilities |
+| scheme | model | runs | a site belongs to | predicts |
 | --- | --- | --- | --- | --- |
-| `Softmax` | softmax (RW06 eq. 3.34) | `SoftmaxLaplace` | a row, in its C latents | E[softmax] |
-| `MultinomialProbit` | multinomial probit | `nested_ep` | a latent ``f_y - f_j + u`` | largest of ``f + N(0, I)`` |
-| `LatentDifferences` | KG06 section 4 | any binary method | a difference ``f_y - f_j`` | those of the binary terms |
+| `Softmax` | RW06 eq. 3.34 | `SoftmaxLaplace` | a row | E[softmax] |
+| `MultinomialProbit` | RJV13 eq. 3 | `nested_ep` | a latent ``f_y - f_j + u`` | P(largest) |
+| `LatentDifferences` | KG06 section 4 | a binary method | a difference ``f_y - f_j`` | by the terms |
 
 A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.JointProblem` is.
 """

@@ -22,8 +22,8 @@ REACH: Final = 6.9
 # Newton's iteration for the mode starts on its left and never passes it; the points need it to a
 # few tenths.
 MODE_STEPS: Final = 4
-# Latents this far apart have log probabilities of -1e16, of which nothing depends.
-FAR: Final = 1e8
+# Differences of latents are clipped to this: log probabilities are then -1e16.
+GAP_LIMIT: Final = 1e8
 # Rows that are integrated over at a time: 30 points of each lie in a level 2 cache.
 BLOCK: Final = 2000
 
@@ -164,7 +164,7 @@ def log_mean_orthant(z: Array) -> Array:
     >>> log_mean_orthant(np.zeros((2, 1)))
     array([-1.09861229])
     """
-    z = np.clip(z, -FAR, FAR)
+    z = np.clip(z, -GAP_LIMIT, GAP_LIMIT)
     found = np.empty(z.shape[1])
     for start in range(0, z.shape[1], BLOCK):
         block = slice(start, start + BLOCK)

@@ -45,25 +45,20 @@ class DenseFactor(SiteFactor):
     ----------
     K : ndarray of shape (n, n)
         Prior covariance.
-    precision : ndarray of shape (n,)
+    tau : ndarray of shape (n,)
         Site precisions.
     scaled : Definite or QuasiDefinite
         Factor of M.
     """
 
     K: Array
-    precision: Array
+    tau: Array
     scaled: linalg.Definite | linalg.QuasiDefinite
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (n,)."""
-        return self.precision
 
     @property
     def scale(self) -> Array:
         """The diagonal of S, shape (n,)."""
-        return np.sqrt(np.abs(self.precision))
+        return np.sqrt(np.abs(self.tau))
 
     @property
     def log_det(self) -> float:
@@ -87,7 +82,7 @@ class DenseFactor(SiteFactor):
         s, variances = self.scale, np.empty(len(M_inv))
         total = linalg.row_sums_of_product(self.K, M_inv, s)
         usable = s > TINY_SCALE
-        variances[usable] = np.sign(self.precision[usable]) * total[usable] / s[usable]
+        variances[usable] = np.sign(self.tau[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
         for start in range(0, len(rest), COLUMNS):
             chunk = rest[start : start + COLUMNS]

@@ -1,7 +1,7 @@
 """EP by a double loop that converges wherever there is a fixed point."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.acceleration import extrapolate
 from gpclass.inference.solvers.newton import EPS
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
-from gpclass.inference.solvers.rule import NOISE, End, SiteRule, rounding_of_sites
+from gpclass.inference.solvers.rule import OBJECTIVE_NOISE, End, SiteRule, rounding_of_sites
 from gpclass.likelihoods.base import TiltedMoments
 from gpclass.priors import Prior
 
@@ -37,14 +37,6 @@ CG_STEPS: Final = 200
 PRICE: Final = 4
 # Outer steps that an accelerated one combines.
 MEMORY: Final = 8
-
-
-class EPSiteRule(SiteRule, Protocol):
-    """A rule whose sites match tilted moments of copies."""
-
-    @property
-    def copies(self) -> Copies:
-        """Likelihood terms."""
 
 
 class _Marginals(NamedTuple):
@@ -104,7 +96,7 @@ class DoubleLoop:
 
     Parameters
     ----------
-    rule : EPSiteRule
+    rule : SiteRule
     tol : float
         `Sweep.residual` at which the sites count as matched.
     max_iter : int
@@ -115,7 +107,7 @@ class DoubleLoop:
     Heskes & Zoeter (2002); Opper & Winther (2005), section 5.
     """
 
-    rule: EPSiteRule
+    rule: SiteRule
     tol: float
     max_iter: int
 
@@ -149,7 +141,7 @@ class DoubleLoop:
                 break
             found, steps = self._minimise(eta, sweep.posterior)
             made += steps
-            noise = NOISE * EPS * max(1.0, abs(height))
+            noise = OBJECTIVE_NOISE * EPS * max(1.0, abs(height))
             following = None if found is None else rule.sweep(found.posterior)
             usable = following is not None and np.isfinite(following.residual)
             if tried and not (found is not None and usable and found.value >= height - noise):

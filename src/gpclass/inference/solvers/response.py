@@ -17,7 +17,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.energy import Adjoints
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.rule import SiteRule, Sweep, noise_of_merit
+from gpclass.inference.solvers.rule import SiteRule, Sweep, falls
 from gpclass.priors import CovarianceProducts
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ class SiteJacobian(NamedTuple):
         by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h, rule_of)
         h = STEP * v
         by_variance = _difference(lambda t: rule.target(m, v + t * h, nu, tau), h, rule_of)
-        count = rule.copies_taken_out
+        count = rule.cavity_counts
         if count is None:
             none = np.zeros((2, len(m)))
             return cls(by_mean, by_variance, none, none)
@@ -126,7 +126,7 @@ def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Site
 
 
 def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
-    """Newton's method while each step leaves at most half of the residual, and no merit falls.
+    """Newton's method while each step leaves at most half of the residual, and no objective falls.
 
     Returns
     -------
@@ -146,8 +146,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         except NotPositiveDefiniteError:
             break
         made += 1
-        falls = following.merit < sweep.merit - noise_of_merit(rule.prior, sweep)
-        if falls or not following.residual <= NEWTON_LEAVES * sweep.residual:
+        if falls(rule, sweep, following) or not following.residual <= NEWTON_LEAVES * sweep.residual:
             break
         sweep = following
     return sweep, made
