@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.solvers.rule import IMPOSSIBLE
+from gpclass.inference.approximation import LARGEST_EVIDENCE
 from gpclass.learning.hyperparameters import HyperPrior
 from gpclass.learning.learner import LearningRun, Progress
 from gpclass.learning.problem import Problem
@@ -72,7 +72,7 @@ class Objective:
             self.trace.append(np.nan)
             return None
         value = found.log_evidence + log_density
-        if found.log_evidence > IMPOSSIBLE or not np.isfinite(value):
+        if found.log_evidence > LARGEST_EVIDENCE or not np.isfinite(value):
             self.trace.append(np.nan)
             return None
         q = found.approximation

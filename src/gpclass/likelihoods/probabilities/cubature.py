@@ -6,11 +6,10 @@ noise is part of A). They differ in what is integrated without points:
 
 - `independent`: a part diag(d) of A and the noise, by one integral over the value of the maximum;
 - `softmax`: the Gumbel noise, in closed form;
-- `correction`, `plain_correction`: these two less the same with normal noise, to be added to P with
-  normal noise;
-- `line`: the direction in which the latents vary most, in closed form; without noise;
 - `orthant`: one variable after the other, each restricted by those before it (Genz 1992); without
-  noise.
+  Gumbel noise;
+- `correction`, `plain_correction`: what Gumbel noise changes against normal noise, by the first two
+  rules; to be added to P with normal noise.
 
 Each is called with a range of points, so that twice the points cost only the new ones, and treats
 every row on its own: a row's bits do not depend on its neighbours.
@@ -22,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import qmc
 
+from gpclass import linalg
 from gpclass.likelihoods.probabilities.noise import (
     GUMBEL_VARIANCE,
     noise_polynomials,
@@ -164,7 +163,9 @@ def normals(dim: int, start: int, stop: int, fresh: bool = False) -> Array:
     begin = 1 << (start.bit_length() - 1) if start else 0
     end = 2 * begin if start else stop
     if end - begin >= 4 * dim:
-        half = solve_triangular(_half_root(dim, begin // 2, end // 2, fresh), half, lower=True)
+        half = linalg.solve_lower_columns_in_place(
+            _half_root(dim, begin // 2, end // 2, fresh), half.copy()
+        )
     return np.concatenate([half, -half], axis=1)
 
 
@@ -176,12 +177,7 @@ def _half_root(dim: int, start: int, stop: int, fresh: bool) -> Array:
     for first in range(start, stop, size):
         x = ndtri(sobol(dim, first, first + size, fresh))
         moments += np.einsum("in,jn->ij", x, x)
-    return np.asarray(np.linalg.cholesky(moments / (stop - start)), dtype=float)
-
-
-@lru_cache(maxsize=128)
-def _plain_normals(dim: int, start: int, stop: int) -> Array:
-    return np.asarray(ndtri(sobol(dim, start, stop)))
+    return linalg.cholesky(moments / (stop - start), "the points' second moments")
 
 
 def _blocks(n_rows: int, per_row: int) -> Iterator[slice]:
@@ -205,42 +201,6 @@ def softmax(rows: Rows, start: int, stop: int) -> Array:
         f /= f.sum(axis=1, keepdims=True)
         out[part] = f.mean(axis=2)
     return out
-
-
-def line(rows: Rows, start: int, stop: int) -> Array:
-    """Average over the points of P(argmax) along the direction of most variance: (m, K).
-
-    Given all else, the latents are ``f_j + b_j s`` with s ~ N(0, 1), and class c is the largest
-    for s between its last crossing with a class of smaller b and its first with one of larger.
-    """
-    m, K = rows.mean.shape
-    f_dim = rows.root.shape[2] - 1
-    n = stop - start
-    X = _plain_normals(f_dim, start, stop) if f_dim else np.zeros((0, n))
-    order = np.argsort(rows.root[:, :, 0], axis=1, kind="stable")
-    mean, root = _reorder(order, rows.mean), _reorder(order, rows.root)
-    sums = np.empty_like(mean)
-    for part in _blocks(m, K * n):
-        b = root[part, :, 0]
-        f = np.matmul(root[part, :, 1:], X)
-        f += mean[part, :, None]
-        lower, upper = np.full(f.shape, -40.0), np.full(f.shape, 40.0)
-        for i in range(K):
-            for j in range(i):
-                with np.errstate(over="ignore"):
-                    crossing = f[:, j] - f[:, i]
-                    crossing /= np.maximum(b[:, i] - b[:, j], _TINY)[:, None]
-                np.maximum(lower[:, i], crossing, out=lower[:, i])
-                np.minimum(upper[:, j], crossing, out=upper[:, j])
-        sums[part] = np.maximum(ndtr(upper) - ndtr(lower), 0.0).mean(axis=2)
-    out = np.empty_like(sums)
-    np.put_along_axis(out, order, sums, axis=1)
-    return out
-
-
-def _reorder(order: NDArray[np.intp], a: Array) -> Array:
-    index = order.reshape(order.shape + (1,) * (a.ndim - 2))
-    return np.take_along_axis(a, index, axis=1)
 
 
 def orthant(rows: Rows, start: int, stop: int) -> Array:
@@ -464,17 +424,3 @@ def _evaluate(coefficients: Singles, x: Singles) -> tuple[Singles, Singles]:
         value *= x
     value += c[:, :, 0]
     return value, slope
-
-
-__all__ = [
-    "Rows",
-    "Rule",
-    "correction",
-    "independent",
-    "line",
-    "node_counts",
-    "orthant",
-    "plain_correction",
-    "sobol",
-    "softmax",
-]

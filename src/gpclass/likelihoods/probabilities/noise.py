@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from gpclass import linalg
+
 Array = NDArray[np.float64]
 
 GUMBEL_VARIANCE = np.pi**2 / 6.0
@@ -56,7 +58,7 @@ def noise_quantiles(shape: Array, tail: float) -> Array:
 def _quantile_basis(tail: float) -> Array:
     values = np.array([_quantile(tail, shape) for shape in _shapes()])
     V = chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE)
-    return np.asarray(np.linalg.solve(V, values))
+    return linalg.solve_general(V, values)
 
 
 def _quantile(tail: float, shape: float) -> float:
@@ -69,7 +71,7 @@ def _noise_basis() -> Array:
     table = _noise_table()
     # the points of the second kind include the Gumbel and the normal
     V = chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE)
-    return np.asarray(np.linalg.solve(V, table))
+    return linalg.solve_general(V, table)
 
 
 def _shapes() -> Array:
