@@ -11,8 +11,8 @@ from gpclass.inference import EP, Laplace
 from gpclass.learning import (
     BinaryProblem,
     ExpectationMaximisation,
-    HyperPrior,
     Hyperparameters,
+    HyperPrior,
     MaximiseEvidence,
 )
 from gpclass.learning.objective import Objective
