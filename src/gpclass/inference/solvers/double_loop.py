@@ -272,9 +272,8 @@ class DoubleLoop:
             return None
         # log partition functions of cavities and marginals, up to the same constant
         A = 0.5 * (np.log(v / eta.v) + x**2 / v - eta.m**2 / eta.v)
-        value = (
-            0.5 * (float(sites.nu @ m) - posterior.factor.log_det)
-            + float(count @ (moments.log_z + A))
+        value = 0.5 * (float(sites.nu @ m) - posterior.factor.log_det) + float(
+            count @ (moments.log_z + A)
         )
         # from the natural parameters of the marginals to those of the tilted densities
         step = Sites(
