@@ -59,7 +59,13 @@ class JointTerms(Protocol):
 
 
 class LatentPosterior(Protocol):
-    """Posterior of the latents of all classes, at new inputs."""
+    """Posterior of the latents of all classes."""
+
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df``, up to a constant in K: what EM moves."""
+
+    def pullback(self) -> Any:
+        """Cotangent of `log_partition`, as the prior's form takes it."""
 
     def predict(self, K_cross: Any, k_diag: Array) -> tuple[Array, Array]:
         """Means of shape (m, C) and covariances of shape (m, C, C)."""

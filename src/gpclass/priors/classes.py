@@ -243,6 +243,14 @@ class ClassPosterior:
         a = factor.solve(sites.b)
         return cls(sites, factor, a, prior.multiply(a))
 
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df = (sum b . m - log |I + W K|) / 2``."""
+        return 0.5 * (float((self.sites.b * self.mean).sum()) - self.factor.log_det)
+
+    def pullback(self) -> Any:
+        """Cotangent of `log_partition`, as the prior's form takes it."""
+        return self.factor.pullback(self.mean_weights)
+
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.
 
