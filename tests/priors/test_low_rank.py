@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
+from tests.priors.inducing import InducingPoints
+from tests.priors.low_rank import LowRankPrior
 
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, TangentBound, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import Dense, DensePrior
 from gpclass.testing import check_prior, check_prior_form
-from tests.priors.inducing import InducingPoints
-from tests.priors.low_rank import LowRankPrior
 
 N = 40
 METHODS = {
@@ -85,7 +85,9 @@ def test_method_agrees_with_the_dense_prior(name, data):
     gradient = form.pull(kernel, X, low_rank, G)
     for k, step in enumerate(1e-4 * np.eye(len(kernel.theta))):
         ends = [
-            method(form.make(kernel.clone_with_theta(kernel.theta + s * step), X, 0.0), y, likelihood)
+            method(
+                form.make(kernel.clone_with_theta(kernel.theta + s * step), X, 0.0), y, likelihood
+            )
             for s in (1.0, -1.0)
         ]
         slope = (ends[0].log_evidence - ends[1].log_evidence) / 2e-4

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.priors import Prior, PriorForm, SiteFactor
