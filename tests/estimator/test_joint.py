@@ -164,21 +164,19 @@ def test_a_list_with_something_else():
 @pytest.mark.parametrize(
     ("inference", "likelihood", "words"),
     [
-        ("pl", "probit", "multi_class='differences' or 'one_vs_rest'"),
-        ("vi", "probit", "multi_class='differences' or 'one_vs_rest'"),
-        ("bound", "logit", "multi_class='differences' or 'one_vs_rest'"),
-        ("mcmc", "probit", "multi_class='one_vs_rest' with it"),
-        ("ep", "logit", "multinomial probit.*inference='laplace'"),
+        ("mcmc", "probit", "multi_class='one_vs_rest'"),
+        ("ep", "logit", "multinomial probit.*multi_class='differences'"),
         ("ep", "threshold", "multinomial probit.*multi_class='differences'"),
         ("laplace", "threshold", "softmax.*likelihood='logit'"),
     ],
 )
-def test_what_has_no_joint_model_says_what_to_take(inference, likelihood, words):
+def test_a_likelihood_that_the_joint_model_has_not_says_what_to_take(inference, likelihood, words):
     with pytest.raises(ValueError, match=words):
         fixed("joint", inference, likelihood=likelihood).fit(X, Y)
-    # for two classes there is nothing to join
-    if (inference, likelihood) in (("pl", "probit"), ("ep", "logit")):
-        fixed("joint", inference, likelihood=likelihood).fit(X, Y > 0)
+
+
+def test_two_classes_have_nothing_to_join():
+    assert fixed("joint", "ep", likelihood="logit").fit(X, Y > 0).likelihood_ == Logit()
 
 
 def test_monte_carlo_and_the_differences():

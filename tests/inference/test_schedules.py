@@ -10,13 +10,14 @@ from gpclass.inference.linearisation import LinearisationRule
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.sequential import ROWS, SequentialSweeps
+from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.inference.variational import VariationalRule
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import DensePrior
 from helpers import noisy_problem, pairs, rbf
 
+ROWS = SequentialSweeps.block
 SMOOTH = pytest.mark.parametrize("likelihood", [Logit(), Probit()], ids=repr)
 ALL = [Logit(), Probit(), NoisyThreshold(0.05), NoisyThreshold(0.2), NoisyThreshold(0.4)]
 
@@ -76,8 +77,7 @@ def ends(rule, solvers, n=25, signal=3.0, likelihood=None, weights=None):
     prior = DensePrior(rbf(X, signal) + 1e-3 * np.eye(n))
     weights = np.ones(n) if weights is None else weights
     found = rule(prior, Copies(likelihood, y, weights, np.zeros(n)))
-    nothing = Sites(np.zeros(n), np.zeros(n))
-    return [solver(found).run(nothing) for solver in solvers]
+    return [solver(found).run(Sites.zero(n)) for solver in solvers]
 
 
 def plain(rule):
@@ -141,12 +141,12 @@ def test_steps_of_variational_inference_raise_the_bound(likelihood):
     X, y = noisy_problem(25)
     prior = DensePrior(rbf(X, 10.0))
     rule = VariationalRule(prior, Copies(likelihood, y, np.ones(25), np.zeros(25)))
-    sites, merit = Sites(np.zeros(25), np.zeros(25)), -np.inf
+    sites, height = Sites.zero(25), -np.inf
     for _ in range(15):
         sweep = NaturalSteps(rule, 1e-9, 1, Outcome.DAMPED).run(sites).sweep
-        reached = rule.sweep(sweep.posterior).merit
-        assert reached >= merit - 1e-10
-        sites, merit = sweep.posterior.sites, reached
+        reached = rule.sweep(sweep.posterior).objective
+        assert reached >= height - 1e-10
+        sites, height = sweep.posterior.sites, reached
 
 
 @pytest.mark.parametrize("solver", [plain, sequential, damped, double_loop])

@@ -11,10 +11,10 @@ def test_damping_moves_natural_parameters():
     np.testing.assert_allclose(half.tau, 1.5)
 
 
-def test_tempering_is_a_power():
-    sites = Sites(np.array([1.0, -2.0]), np.array([0.5, 0.1])).tempered(np.array([2.0, 0.0]))
-    np.testing.assert_array_equal(sites.nu, [2.0, 0.0])
-    np.testing.assert_array_equal(sites.tau, [1.0, 0.0])
+def test_sites_of_zero_say_nothing():
+    sites = Sites.zero(2)
+    np.testing.assert_array_equal(sites.nu, [0.0, 0.0])
+    np.testing.assert_array_equal(sites.tau, [0.0, 0.0])
 
 
 def test_lengths_must_agree():

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor
 
 from gpclass.inference import EP
 from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.priors.classes import ClassPrior
+from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor
 
 N, C, RANK = 18, 3, 4
 METHODS = {

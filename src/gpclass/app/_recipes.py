@@ -95,7 +95,8 @@ def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...]) -> Callable[..
             X = np.concatenate([arrays[f"X_{part}"] for part in parts]).astype(np.float64)
             y = np.concatenate([arrays[f"y_{part}"] for part in parts]).astype(np.int64)
         chosen = np.ones(y.size, dtype=bool) if digits is None else np.isin(y, digits)
-        return X[chosen], y[chosen]
+        columns = [f"x{j}" for j in range(X.shape[1])]
+        return import_module("pandas").DataFrame(X[chosen], columns=columns), y[chosen]
 
     return build
 

@@ -9,6 +9,7 @@ from gpclass.estimator.weights import Rows
 from gpclass.inference.joint import JOINT, joint_scheme
 from gpclass.learning import BinaryProblem, JointProblem, Problem
 
+
 class Division(NamedTuple):
     """Problems to be learnt, what each is called in messages, and whose kernel each has.
 
@@ -20,9 +21,7 @@ class Division(NamedTuple):
     kernel_a_class: bool
 
 
-def divide(
-    parts: Parts, kernels: list[Kernel], X: Any, table: Rows
-) -> Division:
+def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division:
     """Make the problems of a table.
 
     Parameters

@@ -50,20 +50,11 @@ class Inputs(ABC):
         -------
         X : sequence of n inputs of the kernel
         y : ndarray of shape (n,)
-
-        Raises
-        ------
-        ValueError, TypeError
         """
 
     @abstractmethod
     def transform(self, estimator: BaseEstimator, X: Any) -> Any:
-        """Inputs of the kernel at new rows, checked against those of the fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-        """
+        """Inputs of the kernel at new rows, checked against those of the fit."""
 
 
 @final
@@ -136,11 +127,6 @@ KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, FloatTable, Objects)
 def inputs_of(kernel: Any, X: Any) -> Inputs:
     """Return a new object of the kind that X is, before it has seen the table.
 
-    Parameters
-    ----------
-    kernel : Kernel, list of Kernel, "precomputed" or None
-    X : object
-
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
@@ -184,10 +170,6 @@ def standardised(classifier: Any) -> Pipeline:
 
     This is what the command line fits.
 
-    Parameters
-    ----------
-    classifier : classifier of scikit-learn
-
     Returns
     -------
     pipeline : Pipeline
@@ -221,24 +203,12 @@ class NumericColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Note the columns.
-
-        Raises
-        ------
-        ValueError
-            As `numeric_columns`.
-        """
+        """Note the columns; raises as `numeric_columns`."""
         validate_data(self, _numbers(X), dtype=np.float64)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Columns of the fit, in its order, as numbers.
-
-        Raises
-        ------
-        ValueError
-            As `numeric_columns`, and where columns are missing.
-        """
+        """Columns of the fit, in its order, as numbers; ValueError where one is missing."""
         check_is_fitted(self, "n_features_in_")
         if hasattr(X, "iloc") and hasattr(self, "feature_names_in_"):
             missing = [name for name in self.feature_names_in_ if name not in X.columns]
@@ -268,8 +238,7 @@ def numeric_columns(frame: Any, name: str) -> Any:
 
     Returns
     -------
-    numbers : pandas.DataFrame of shape (n, d)
-        The columns in float64.
+    numbers : pandas.DataFrame of float64, of shape (n, d)
 
     Raises
     ------

@@ -10,7 +10,6 @@ from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.decomposition import Decomposition, OneVsOne
 from gpclass.estimator.joint_model import JointModel
 
-
 Array = NDArray[np.float64]
 Models = Sequence[BinaryModel | JointModel]
 

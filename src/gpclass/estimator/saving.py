@@ -1,4 +1,4 @@
-"""Which of our types a saved model contains, for loaders that must be told whom to trust."""
+"""The types of ours that a saved model may contain, for loaders that build only trusted ones."""
 
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 Array = NDArray[np.float64]
 
-# Weights are counts of rows; beside one of more than this, float64 loses a weight of one.
+# Weights are counts of rows; in a sum with one of more than this, float64 loses a weight of 1.
 LARGEST_WEIGHT: Final = 1e15
 
 
@@ -90,7 +90,7 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
     if weights.max(initial=0.0) > LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight times class_weight reaches {weights.max():.3g}; weights are counts of "
-            f"rows, and above {LARGEST_WEIGHT:g} float64 loses the others beside them"
+            f"rows, and next to one above {LARGEST_WEIGHT:g} float64 loses a weight of 1"
         )
     return weights
 

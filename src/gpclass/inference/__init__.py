@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gpclass.inference.approximation import (
     Approximation,
-    InferenceMethod,
     Outcome,
     SitePosterior,
 )
@@ -17,6 +16,7 @@ from gpclass.inference.ep import EP, EPApproximation
 from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.laplace import Laplace, LaplaceApproximation
 from gpclass.inference.linearisation import PosteriorLinearisation
+from gpclass.inference.method import InferenceMethod
 from gpclass.inference.variational import Variational, VariationalApproximation
 
 # name -> class; each takes max_iter

@@ -3,17 +3,20 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
-from gpclass.likelihoods.base import Likelihood
-from gpclass.priors import DensePrior, PosteriorCovariance, Prior, SiteFactor
+from gpclass.priors import PosteriorCovariance, Prior, SiteFactor
 
 Array = NDArray[np.float64]
+
+
+# A log evidence above this, in nats, is no approximation of the logarithm of a probability: what
+# rounding may add to an evidence of zero is smaller.
+LARGEST_EVIDENCE: Final = 1e-3
 
 
 class Outcome(Enum):
@@ -22,25 +25,34 @@ class Outcome(Enum):
     CONVERGED = "converged to the tolerance that was asked for"
     ROUNDING = (
         "converged as far as float64 allows: the covariance is so large or so badly conditioned "
-        "that rounding alone exceeds the tolerance; the result is the best that can be had, and a "
-        "smaller signal variance or a WhiteKernel would sharpen it"
+        "that rounding alone exceeds the tolerance; from another start the evidence may differ by "
+        "1e-3, and a smaller signal variance or a WhiteKernel would sharpen it"
     )
-    DOUBLE_LOOP = (
-        "converged to the tolerance that was asked for, by the double loop that takes over where "
-        "faster steps fail"
-    )
+    DOUBLE_LOOP = "converged to the tolerance that was asked for, by the double loop, a fallback"
     NATURAL_STEPS = (
         "converged to the tolerance that was asked for, by natural-gradient steps with a line "
-        "search, which take over where faster steps fail or do not apply"
+        "search, which need no log-concave likelihood"
     )
-    DAMPED = (
-        "converged to the tolerance that was asked for, by damped steps that take over where "
-        "faster steps fail"
+    DAMPED = "converged to the tolerance that was asked for, by damped steps, a fallback"
+    ONE_OF_SEVERAL = (
+        "converged to the tolerance that was asked for, at a fixed point that may be one of "
+        "several, far from another (on five rows evidences of -6.2 and -6.8 were found), as the "
+        "likelihood is not log-concave; compare other starts (init), or take probit or logit"
     )
     NO_FIXED_POINT = (
-        "stopped because no proper fixed point was found: every way led to a variance of nothing, "
+        "stopped because no proper fixed point was found: every solver led to a variance of zero, "
         "or to cavities of infinite or negative variance; take a likelihood that is log-concave "
         "(probit, logit), a larger epsilon, or EP in the place of PL"
+    )
+    IMPOSSIBLE = (
+        "ended at a log evidence above zero, which no data can have: the posterior has collapsed, "
+        "or rounding has taken over; bound the signal variance, add a WhiteKernel, take a larger "
+        "epsilon, or EP in the place of PL"
+    )
+    LIMITED = (
+        "stopped because rounding of the covariance is as large as the precision of a label: "
+        "another start may end at another evidence; bound the signal variance or the scale of the "
+        "inputs, or add a WhiteKernel"
     )
     SHORT_CHAINS = (
         "has chains that are too short: split R-hat is above 1.05, fewer than 100 of the draws of "
@@ -66,6 +78,7 @@ class Outcome(Enum):
             Outcome.DOUBLE_LOOP,
             Outcome.NATURAL_STEPS,
             Outcome.DAMPED,
+            Outcome.ONE_OF_SEVERAL,
         )
 
 
@@ -123,6 +136,11 @@ class SitePosterior:
         if self.covariance is None:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
         return self.covariance.variances
+
+    def divergence(self) -> float:
+        """``KL(q || p) = (log |I + T K| - sum_i tau_i v_i + a^T m) / 2``; asks for `variance`."""
+        explained = float(self.mean_weights @ self.mean)
+        return 0.5 * (self.factor.log_det - float(self.sites.tau @ self.variance) + explained)
 
     def pullback(self, by_mean: Array | None = None, by_variance: Array | None = None) -> Any:
         """Cotangent by the prior's covariance of an evidence with these adjoints.
@@ -193,79 +211,3 @@ class Approximation(ABC):
     @abstractmethod
     def likelihood_gradient(self) -> Array:
         """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
-
-
-class InferenceMethod(Protocol):
-    """A frozen dataclass of settings, called as a pure function."""
-
-    def __call__(
-        self,
-        prior: Prior | ArrayLike,
-        y: ArrayLike,
-        likelihood: Likelihood,
-        *,
-        weights: ArrayLike | None = None,
-        init: Approximation | Sites | None = None,
-    ) -> Approximation:
-        """Approximate ``p(f | y)``; labels in {-1, +1}; ``init`` is where to start from."""
-
-
-class Problem(NamedTuple):
-    """What every method is called with, checked and converted."""
-
-    prior: Prior
-    y: Array
-    weights: Array
-    offset: Array
-
-
-def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> Problem:
-    """Check and convert what every method is called with.
-
-    Raises
-    ------
-    ValueError
-        For labels other than -1 and +1, negative or non-finite weights, or unequal lengths.
-    """
-    if not isinstance(prior, Prior):
-        prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
-    labels = np.asarray(y, dtype=np.float64)
-    if labels.shape != (prior.n,):
-        raise ValueError(
-            f"y must have one label for each of the {prior.n} latent values of the prior, got "
-            f"shape {labels.shape}"
-        )
-    if not np.isin(labels, (-1.0, 1.0)).all():
-        raise ValueError("y must hold -1 and +1 only")
-    offset = np.zeros(prior.n) if prior.mean is None else prior.mean
-    if weights is None:
-        return Problem(prior, labels, np.ones(prior.n), offset)
-    powers = np.asarray(weights, dtype=np.float64)
-    if powers.shape != labels.shape or not np.isfinite(powers).all() or (powers < 0).any():
-        raise ValueError(
-            f"weights must be {prior.n} finite non-negative numbers, got shape {powers.shape} "
-            f"with minimum {powers.min() if powers.size else 'none'}"
-        )
-    return Problem(prior, labels, powers, offset)
-
-
-def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
-    """Sites of ``init``, refused where they belong to another number of points."""
-    sites = init.sites if isinstance(init, Approximation) else init
-    if sites is not None and len(sites) != n:
-        raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")
-    return sites
-
-
-def starting_sites(init: Approximation | Sites | None, prior: Prior) -> Sites:
-    """Sites of ``init`` where the prior has a proper posterior beside them, else none at all."""
-    sites = initial_sites(init, prior.n)
-    nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
-    if sites is None or not (np.isfinite(sites.nu).all() and np.isfinite(sites.tau).all()):
-        return nothing
-    if (sites.tau < 0).any():
-        try:
-            prior.factor(sites.tau)
-        except NotPositiveDefiniteError:
-            return nothing
-    return sites

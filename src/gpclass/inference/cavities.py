@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.inference.approximation import SitePosterior
-from gpclass.inference.solvers.newton import EPS, Terms
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.newton import EPS, TINY, Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 
 Array = NDArray[np.float64]
@@ -17,9 +18,11 @@ Rows = NDArray[np.intp]
 MAX_SEARCH: Final = 40
 # Distance from the root, in deviations of the cavity, at which the search ends: the precision of
 # the matching site moves with it in first order.
-NEAR: Final = 1e-11
-# What taking out a site may leave of a marginal's precision, by rounding, below nothing.
+SEARCH_TOL: Final = 1e-11
+# Part of a marginal's precision by which rounding may make that of a cavity negative.
 ROUNDING: Final = 1e-13
+# Site precision beyond which sums of squares overflow.
+LARGEST_PRECISION: Final = 1e150
 
 
 def copies_of(weights: Array) -> Array:
@@ -30,20 +33,11 @@ def copies_of(weights: Array) -> Array:
 @final
 @dataclass(frozen=True)
 class Copies:
-    """Likelihood terms raised to weights, as EP must split them.
+    """Likelihood terms raised to weights, split into copies as EP needs them.
 
     A weight w is ``n = ceil(w)`` copies of the term to the power ``w / n``: for a whole number
     just the row repeated, and never a power above one, whose site could not be taken out of the
-    posterior.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    weights : ndarray of shape (n,)
-    offset : ndarray of shape (n,)
-        Prior mean: cavities are about it, the likelihood is not.
+    posterior. Labels y are -1 and +1; ``offset`` is the prior mean, about which the sites are.
     """
 
     likelihood: Likelihood
@@ -56,17 +50,16 @@ class Copies:
         """Copies of each row; at least one, of a power of zero, where the weight is zero."""
         return copies_of(self.weights)
 
-    @property
-    def power(self) -> Array:
-        """Power of each copy, between zero and one."""
-        return np.asarray(self.weights / self.count)
+    def rows(self, rows: Rows | None) -> tuple[Array, Array, Array]:
+        """Labels, prior means and weights of some rows, None for all."""
+        if rows is None:
+            return self.y, self.offset, self.weights
+        return self.y[rows], self.offset[rows], self.weights[rows]
 
     def moments(self, mean: Array, var: Array, rows: Rows | None = None) -> TiltedMoments:
         """Tilted moments of one copy of each row (or of some, whose cavities are given)."""
-        y, offset, power = self.y, self.offset, self.power
-        if rows is not None:
-            y, offset, power = y[rows], offset[rows], power[rows]
-        found = self._tilted(y, mean + offset, var, power)
+        y, offset, weights = self.rows(rows)
+        found = self._tilted(y, mean + offset, var, weights / copies_of(weights))
         return found._replace(mean=found.mean - offset)
 
     def _tilted(self, y: Array, m: Array, v: Array, power: Array) -> TiltedMoments:
@@ -86,7 +79,9 @@ class Copies:
 
     def log_z_gradient(self, mean: Array, var: Array) -> Array:
         """Derivatives of all copies' log Z by the likelihood's hyperparameters, shape (p,)."""
-        gradient = self.likelihood.log_z_gradient(self.y, mean + self.offset, var, self.power)
+        gradient = self.likelihood.log_z_gradient(
+            self.y, mean + self.offset, var, self.weights / self.count
+        )
         return np.asarray(gradient @ self.count)
 
 
@@ -127,8 +122,8 @@ class Cavities(NamedTuple):
     ) -> "Cavities":
         """Take a site out of each marginal.
 
-        What is left of its precision may be less than nothing by ``slack`` of it, by rounding;
-        where no site has a negative precision that is the only reason.
+        Rounding may leave a negative precision, of at most ``slack`` times the marginal's; where
+        no site has a negative precision there is no other reason for one.
         """
         left = 1.0 - tau * variance
         left = np.where((left <= 0.0) & (left > -slack), EPS, left)
@@ -136,26 +131,20 @@ class Cavities(NamedTuple):
         return cls(m - v * (nu - tau * m), v)
 
 
-class SiteUpdate(NamedTuple):
-    """Sites that match tilted moments, of one copy of each row."""
-
-    nu: Array
-    tau: Array
-
-
-def match(moments: TiltedMoments, cavity_var: Array) -> SiteUpdate:
-    """Site precision ``1 / tilted variance - 1 / cavity variance`` of each row, and its nu.
+def match(moments: TiltedMoments, cavity_var: Array) -> Sites:
+    """Site of each row: ``tau = 1 / tilted variance - 1 / cavity variance``, and its nu.
 
     The precision is ``-d2 log Z / dm2 / (1 + v d2 log Z / dm2)``, so that of a label that says
     next to nothing keeps its digits.
     """
-    shrink = moments.variance / np.maximum(cavity_var, 1e-300)
-    tau = -moments.d2_mean / np.maximum(shrink, 1e-300)
-    return SiteUpdate(moments.d_mean + tau * moments.mean, tau)
+    reduction = moments.variance / np.maximum(cavity_var, TINY)
+    with np.errstate(over="ignore"):  # a label far on the wrong side of a step
+        tau = np.minimum(-moments.d2_mean / np.maximum(reduction, TINY), LARGEST_PRECISION)
+    return Sites(moments.d_mean + tau * moments.mean, tau)
 
 
 class CavityDetail(NamedTuple):
-    """What `CavityTerms` found at f: cavity means and the tilted moments there."""
+    """Cavity means that `CavityTerms` found for f, and the tilted moments there."""
 
     cavity_mean: Array
     moments: TiltedMoments
@@ -172,11 +161,7 @@ class CavityTerms:
     ``phi(f) = log Z(x) + v (d log Z / dx)^2 / 2`` at the x whose tilted mean is f: concave, with
     ``phi' = d log Z / dx`` and ``phi'' = -tau``, the precision of the matching site.
 
-    Parameters
-    ----------
-    copies : Copies
-    v : ndarray of shape (n,)
-        Cavity variances.
+    ``v`` has the cavity variances, shape (n,).
     """
 
     copies: Copies
@@ -187,34 +172,8 @@ class CavityTerms:
 
         ``nearby`` must come from terms of the same cavity variances.
         """
-        found = self._start(f) if nearby is None else nearby.detail
-        x, moments = found.cavity_mean.copy(), TiltedMoments(*(a.copy() for a in found.moments))
-        sd = np.sqrt(self.v)
-        # the tilted mean lies on the label's side of the cavity mean, so f bounds x from one side
-        y = self.copies.y
-        lower, upper = np.where(y > 0, -np.inf, f), np.where(y > 0, f, np.inf)
-        for _ in range(MAX_SEARCH):
-            gap = f - moments.mean
-            # x + v d log Z / dx cancels where x is far out: its rounding is that of x
-            rounding = 8 * EPS * (np.abs(f) + np.abs(x))
-            rows = np.flatnonzero(np.abs(gap) > NEAR * sd + rounding)
-            if not len(rows):
-                break
-            short = gap > 0
-            lower[short] = np.maximum(lower[short], x[short])
-            upper[~short] = np.minimum(upper[~short], x[~short])
-            low, high, at, d = lower[rows], upper[rows], x[rows], gap[rows]
-            step = at + d * self.v[rows] / np.maximum(moments.variance[rows], 1e-300)
-            with np.errstate(invalid="ignore"):
-                middle = np.where(np.isfinite(low + high), 0.5 * (low + high), at + 2 * d)
-            target = np.where((step > low) & (step < high), step, np.clip(middle, low, high))
-            rows, target = rows[target != at], target[target != at]
-            if not len(rows):
-                break  # the bracket has closed: rounding of the moments hides the rest
-            x[rows] = target
-            renewed = self.copies.moments(target, self.v[rows], rows)
-            for whole, part in zip(moments, renewed, strict=True):
-                whole[rows] = part
+        found = nearby.detail if nearby else CavityDetail(f, self.copies.moments(f, self.v))
+        x, moments = self._search(f, found)
         update = match(moments, self.v)
         gap = f - moments.mean
         count = self.copies.count
@@ -228,5 +187,33 @@ class CavityTerms:
             CavityDetail(x, moments),
         )
 
-    def _start(self, f: Array) -> "CavityDetail":
-        return CavityDetail(f, self.copies.moments(f, self.v))
+    def _search(self, f: Array, start: CavityDetail) -> CavityDetail:
+        """Cavity means whose tilted means are f, by Newton's method between bounds."""
+        x, moments = start.cavity_mean.copy(), TiltedMoments(*(a.copy() for a in start.moments))
+        sd = np.sqrt(self.v)
+        # the tilted mean lies on the label's side of the cavity mean, so f bounds x from one side
+        y = self.copies.y
+        lower, upper = np.where(y > 0, -np.inf, f), np.where(y > 0, f, np.inf)
+        for _ in range(MAX_SEARCH):
+            gap = f - moments.mean
+            # x + v d log Z / dx cancels where x is far out: its rounding is that of x
+            rounding = 8 * EPS * (np.abs(f) + np.abs(x))
+            rows = np.flatnonzero(np.abs(gap) > SEARCH_TOL * sd + rounding)
+            if not len(rows):
+                break
+            short = gap > 0
+            lower[short] = np.maximum(lower[short], x[short])
+            upper[~short] = np.minimum(upper[~short], x[~short])
+            low, high, at, d = lower[rows], upper[rows], x[rows], gap[rows]
+            step = at + d * self.v[rows] / np.maximum(moments.variance[rows], TINY)
+            with np.errstate(invalid="ignore"):
+                middle = np.where(np.isfinite(low + high), 0.5 * (low + high), at + 2 * d)
+            target = np.where((step > low) & (step < high), step, np.clip(middle, low, high))
+            rows, target = rows[target != at], target[target != at]
+            if not len(rows):
+                break  # the bracket has closed: rounding of the moments hides the rest
+            x[rows] = target
+            renewed = self.copies.moments(target, self.v[rows], rows)
+            for whole, part in zip(moments, renewed, strict=True):
+                whole[rows] = part
+        return CavityDetail(x, moments)

@@ -1,7 +1,7 @@
 """The EP energy: an evidence for any Gaussian sites, and its derivatives."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
+from gpclass.inference.solvers.newton import EPS
 from gpclass.likelihoods.base import TiltedMoments
 
 Array = NDArray[np.float64]
+
+# Part of the largest marginal variance below which another is rounding of zero.
+KNOWN: Final = EPS**2
 
 
 @final
@@ -28,16 +32,7 @@ class Energy:
     ``S = count s``, so all derivatives vanish with ``mu^ - mu``:
     ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i``.
 
-    Parameters
-    ----------
-    copies : Copies
-    posterior : SitePosterior
-    cavities : Cavities
-    moments : TiltedMoments
-
-    References
-    ----------
-    RW06 eq. 3.65; GTS19 eq. 18 is this at the sites of posterior linearisation: its
+    GTS19 eq. 18 is this at the sites of posterior linearisation: its
     ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times a scaled cavity.
     """
 
@@ -81,18 +76,26 @@ class Energy:
 
     def excess(self) -> tuple[Array, Array]:
         """``mu^ - mu`` of a copy of each row: of f, and of ``-f^2 / 2``; shape (n,) each."""
-        m, variance = self.posterior.mean, self.posterior.variance
+        m = self.posterior.mean
         d_mean = self.moments.mean - m
-        d_var = self.moments.variance - variance
+        d_var = self.moments.variance - self.posterior.variance
         return d_mean, -0.5 * (d_var + d_mean * (self.moments.mean + m))
 
     def marginal_adjoints(self) -> "Adjoints":
-        """Derivatives by marginal means and variances at fixed sites: through eta."""
-        m, variance = self.posterior.mean, self.posterior.variance
-        first, second = self.excess()
-        count = self.copies.count
+        """Derivatives by marginal means and variances at fixed sites: through eta.
+
+        A latent whose variance the sites have reduced to nothing, but for rounding, is known: its
+        entries are zero.
+        """
+        variance, count = self.posterior.variance, self.copies.count
+        known = variance <= KNOWN * variance.max(initial=0.0)
+        v = np.where(known, 1.0, variance)
+        d_mean = (self.moments.mean - self.posterior.mean) / np.sqrt(v)
+        ratio = self.moments.variance / v
         # eta = (m / variance, 1 / variance)
-        return Adjoints(count * first / variance, -count * (first * m + second) / variance**2)
+        by_mean = count * d_mean / np.sqrt(v)
+        by_variance = 0.5 * count * (ratio - 1.0 + d_mean**2) / v
+        return Adjoints(np.where(known, 0.0, by_mean), np.where(known, 0.0, by_variance))
 
 
 class Adjoints(NamedTuple):

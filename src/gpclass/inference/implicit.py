@@ -1,30 +1,23 @@
 """The EP energy at the sites of another method, with its derivatives."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference.approximation import Approximation
-from gpclass.inference.cavities import Copies
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
+from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
-from gpclass.inference.solvers.response import Implicit, implicit_adjoints
-from gpclass.inference.solvers.rule import SiteRule
+from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.response import FOURTH, Implicit, implicit_adjoints
+from gpclass.inference.solvers.rule import End, MarginalRule
 
 Array = NDArray[np.float64]
 
 # Central differences by a logarithm, of functions that quadrature has right to 1e-12.
 STEP: Final = 1e-3
-
-
-class LabelRule(SiteRule, Protocol):
-    """A rule whose sites are functions of the marginals and of the likelihood alone."""
-
-    @property
-    def copies(self) -> Copies:
-        """Likelihood terms."""
 
 
 @final
@@ -37,12 +30,27 @@ class EnergyApproximation(Approximation):
 
     Parameters
     ----------
-    rule : LabelRule
+    rule : MarginalRule
     energy : Energy
     """
 
-    rule: LabelRule
+    rule: MarginalRule
     energy: Energy
+
+    @classmethod
+    def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
+        """Take the EP energy at the end of an iteration.
+
+        Where precisions of both signs leave a row without a cavity there is no such energy: it is
+        that of the sites of positive precision, and the outcome says so.
+        """
+        if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
+            sites = end.sweep.posterior.sites
+            positive = Sites(sites.nu, np.maximum(sites.tau, 0.0))
+            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, positive))
+            end = end._replace(sweep=sweep, outcome=Outcome.NO_FIXED_POINT)
+        energy = Energy.of(rule.copies, end.sweep.posterior)
+        return cls(*end.fields(rule, energy.value), rule, energy)
 
     @cached_property
     def _implicit(self) -> Implicit:
@@ -60,29 +68,20 @@ class EnergyApproximation(Approximation):
         """``d log Z_EP / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
         copies = self.energy.copies
         gradient = copies.log_z_gradient(*self.energy.cavities)
-        theta = copies.likelihood.theta
-        for k in range(len(theta)):
-            d_nu, d_tau = self._site_slopes(theta, k)
+        for k in range(len(copies.likelihood.theta)):
+            d_nu, d_tau = self._site_slopes(k)
             gradient[k] += float(self._implicit.by_nu @ d_nu + self._implicit.by_tau @ d_tau)
         return gradient
 
-    def _site_slopes(self, theta: Array, k: int) -> tuple[Array, Array]:
-        """Derivatives of the sites by entry k of theta at fixed marginals."""
+    def _site_slopes(self, k: int) -> tuple[Array, Array]:
+        """Derivatives of the sites by entry k of the likelihood's theta at fixed marginals."""
         posterior = self.posterior
-        values = []
-        for t in (-2.0, -1.0, 1.0, 2.0):
-            moved = theta.copy()
-            moved[k] += t * STEP
-            copies = replace(
-                self.rule.copies, likelihood=self.rule.copies.likelihood.with_theta(moved)
+        total = np.zeros((2, len(posterior.sites)))
+        for t, weight in FOURTH:
+            theta = self.rule.copies.likelihood.theta.copy()
+            theta[k] += t * STEP
+            sites = self.rule.with_likelihood(theta).target(
+                posterior.mean, posterior.variance, posterior.sites.nu, posterior.sites.tau
             )
-            rule = replace(self.rule, copies=copies)  # type: ignore[type-var]
-            sites = rule.target(
-                posterior.mean,
-                posterior.variance,
-                posterior.sites.nu,
-                posterior.sites.tau,
-            )
-            values.append(np.stack([sites.nu, sites.tau]))
-        slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * STEP)
-        return slope[0], slope[1]
+            total += weight / STEP * np.stack([sites.nu, sites.tau])
+        return total[0], total[1]

@@ -4,16 +4,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gpclass.inference.approximation import (
-    Approximation,
-    SitePosterior,
-    as_problem,
-    initial_sites,
-)
+from gpclass.inference.approximation import Approximation, SitePosterior
+from gpclass.inference.cavities import Copies
+from gpclass.inference.method import GaussianMethod, check_limits
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import NewtonSearch, State, Terms
+from gpclass.inference.solvers.newton import ModePoint, NewtonSearch, Terms
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import Prior, SiteFactor
 
@@ -47,7 +44,7 @@ class LaplaceApproximation(Approximation):
 
         References
         ----------
-        RW06 eq. 5.20 to 5.24 (of the same book), derived afresh for a matrix K.
+        RW06 eq. 5.20 to 5.24, derived afresh for a matrix K.
         """
         posterior = self.posterior.with_covariance()
         return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
@@ -55,11 +52,11 @@ class LaplaceApproximation(Approximation):
 
 @final
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(GaussianMethod[LaplaceApproximation]):
     """Laplace's approximation by a safeguarded Newton iteration.
 
-    The mode is that of ``Psi(f) = sum_i w_i log p(y_i|f_i) - f^T K^-1 f / 2``; how it is found is
-    told in `gpclass.inference.solvers.newton`.
+    The mode is that of ``Psi(f) = sum_i w_i log p(y_i|f_i) - f^T K^-1 f / 2``, found by
+    `gpclass.inference.solvers.newton`. The likelihood must be log-concave and smooth.
 
     Parameters
     ----------
@@ -88,59 +85,13 @@ class Laplace:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if self.max_iter < 1 or not self.tol > 0:
-            raise ValueError(
-                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
-            )
+        check_limits(self.max_iter, self.tol)
 
-    def __call__(
-        self,
-        prior: Prior | ArrayLike,
-        y: ArrayLike,
-        likelihood: Likelihood,
-        *,
-        weights: ArrayLike | None = None,
-        init: Approximation | Sites | None = None,
-    ) -> LaplaceApproximation:
-        """Find the mode and the Gaussian there.
-
-        Parameters
-        ----------
-        prior : Prior, or array-like of shape (n, n)
-            Prior of the latent values; an array is taken as `DensePrior`.
-        y : array-like of shape (n,)
-            Labels, -1 or +1.
-        likelihood : Likelihood
-            Log-concave and smooth.
-        weights : array-like of shape (n,), default=None
-            Powers of the likelihood terms.
-        init : Approximation or Sites, default=None
-            Where to start; None: at f = 0.
-
-        Raises
-        ------
-        ValueError
-            For bad labels, weights or lengths, and for a likelihood that jumps, is not log-concave,
-            or has hyperparameters.
-        NotPositiveDefiniteError
-            Where K is not positive semi-definite.
-        """
-        prior, labels, powers, offset = as_problem(prior, y, weights)
-        if not likelihood.smooth:
-            raise ValueError(
-                f"Laplace's method cannot use the {likelihood.name!r} likelihood: its gradient is "
-                "zero almost everywhere, so the mode says nothing; use inference='ep'"
-            )
-        if len(likelihood.theta):
-            raise ValueError(
-                f"Laplace's method has no derivative by {likelihood.hyperparameter_names} of "
-                f"{likelihood!r}: fix them, or use inference='ep'"
-            )
-        if not likelihood.log_concave:
-            raise ValueError(
-                f"Laplace's method needs a log-concave likelihood, and {likelihood.name!r} is not: "
-                "its curvature changes sign; use inference='ep'"
-            )
+    def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> LaplaceApproximation:
+        """Find the mode and the Gaussian there."""
+        likelihood = copies.likelihood
+        _refuse(likelihood)
+        labels, offset, powers = copies.rows(None)
 
         def terms(f: Array, nearby: Terms | None) -> Terms:
             d = likelihood.derivatives(labels, f + offset)
@@ -148,28 +99,46 @@ class Laplace:
             return Terms(total, powers * d.first, powers * d.second, powers * d.third)
 
         search = NewtonSearch(prior, terms, self.tol, self.max_iter)
-        start, factor = _start(search, initial_sites(init, prior.n))
+        start, factor = _start(search, init)
         mode = search.run(start, factor)
-        n_factorisations = mode.n_factorisations + (factor is not None)
-        state, factor = mode.state, mode.factor
-        W = -state.terms.second
+        made = mode.n_factorisations + (factor is not None)
+        point, factor = mode.point, mode.factor
+        W = -point.terms.second
         if factor is None or not np.array_equal(factor.tau, W):
             factor = prior.factor(W)
-            n_factorisations += 1
+            made += 1
+        sites = Sites(W * point.f + point.terms.first, W)
         return LaplaceApproximation(
-            posterior=SitePosterior(
-                Sites(W * state.f + state.terms.first, W), factor, state.a, state.f
-            ),
-            log_evidence=state.objective - 0.5 * factor.log_det,
+            posterior=SitePosterior(sites, factor, point.a, point.f),
+            log_evidence=point.objective - 0.5 * factor.log_det,
             outcome=mode.outcome,
             n_iter=mode.n_iter,
-            n_factorisations=n_factorisations,
-            curvature_slope=state.terms.detail,
+            n_factorisations=made,
+            curvature_slope=point.terms.detail,
         )
 
 
-def _start(search: NewtonSearch, sites: Sites | None) -> tuple[State, SiteFactor | None]:
-    """The better of f = 0 and the mean of the prior beside the given sites."""
+def _refuse(likelihood: Likelihood) -> None:
+    """Refuse a likelihood that has no mode by Newton's method, or no gradient."""
+    if not likelihood.smooth:
+        raise ValueError(
+            f"Laplace's method cannot use the {likelihood.name!r} likelihood: its gradient is "
+            "zero almost everywhere, so the mode says nothing; use inference='ep'"
+        )
+    if len(likelihood.theta):
+        raise ValueError(
+            f"Laplace's method has no derivative by {likelihood.hyperparameter_names} of "
+            f"{likelihood!r}: fix them, or use inference='ep'"
+        )
+    if not likelihood.log_concave:
+        raise ValueError(
+            f"Laplace's method needs a log-concave likelihood, and {likelihood.name!r} is not: "
+            "its curvature changes sign; use inference='ep'"
+        )
+
+
+def _start(search: NewtonSearch, sites: Sites | None) -> tuple[ModePoint, SiteFactor | None]:
+    """The better of f = 0 and the mean of the prior given the sites."""
     n = search.prior.n
     zero = search.at(np.zeros(n), np.zeros(n))
     if sites is None:

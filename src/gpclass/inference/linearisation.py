@@ -1,25 +1,22 @@
 """Posterior linearisation (GTS19)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from functools import partial
+from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gpclass.inference.approximation import (
-    Approximation,
-    Outcome,
-    SitePosterior,
-    as_problem,
-    starting_sites,
-)
+from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
-from gpclass.inference.energy import Energy
+from gpclass.inference.ep import SCHEDULES
 from gpclass.inference.implicit import EnergyApproximation
+from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.newton import ConcaveTerms, State, Terms
-from gpclass.inference.solvers.rule import End, Sweep, checked, mismatch
+from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.rule import Limits, MarginalRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import Likelihood
@@ -27,9 +24,8 @@ from gpclass.priors import Prior
 
 Array = NDArray[np.float64]
 
-SCHEDULES: Final = ("parallel", "sequential")
-# Site precisions of so many prior precisions, without convergence, are a posterior's collapse.
-RUN_AWAY: Final = 1e6
+# A site of so many prior precisions, where no solver converges, is a posterior's collapse.
+COLLAPSED: Final = 1e6
 
 
 class _Fit(NamedTuple):
@@ -71,25 +67,16 @@ def regress(likelihood: Likelihood, y: Array, m: Array, v: Array) -> _Fit:
 
 @final
 @dataclass(frozen=True)
-class LinearisationRule:
+class LinearisationRule(MarginalRule):
     """Sites ``tau = A^2 / Omega``, ``nu = A (y - b) / Omega`` of the posterior's marginals."""
-
-    prior: Prior
-    copies: Copies
-
-    @property
-    def copies_taken_out(self) -> None:
-        """Nothing: sites depend on the marginals alone."""
-        return None
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Regressions under the marginals of a posterior."""
         posterior = posterior.with_covariance()
-        variance = posterior.variance
-        sites = posterior.sites
+        variance, sites = posterior.variance, posterior.sites
         target = self.target(posterior.mean, variance, sites.nu, sites.tau)
         residual = mismatch(target, sites, variance, self.copies.count)
-        return Sweep(posterior, np.maximum(variance, 1e-300), target, residual, np.nan, None)
+        return Sweep(posterior, np.maximum(variance, TINY), target, residual, np.nan, None)
 
     def target(
         self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
@@ -100,11 +87,8 @@ class LinearisationRule:
         return Sites(weights * fit.force + precision * m, precision)
 
     def _fit(self, m: Array, variance: Array, rows: Rows | None = None) -> tuple[_Fit, Array]:
-        copies = self.copies
-        y, offset, weights = copies.y, copies.offset, copies.weights
-        if rows is not None:
-            y, offset, weights = y[rows], offset[rows], weights[rows]
-        return regress(copies.likelihood, y, m + offset, variance), weights
+        y, offset, weights = self.copies.rows(rows)
+        return regress(self.copies.likelihood, y, m + offset, variance), weights
 
     def terms(self, v: Array) -> ConcaveTerms:
         """Terms whose slope is the force under marginals of variance v.
@@ -120,18 +104,15 @@ class LinearisationRule:
 
         return terms
 
-    def hint(self, sweep: Sweep, v: Array) -> None:
-        """Nothing is searched for inside the terms."""
-
-    def sites(self, state: State) -> Sites:
+    def sites(self, mode: ModePoint) -> Sites:
         """Sites of the regressions at a mode."""
-        tau = state.terms.detail
-        return Sites(state.terms.first + tau * state.f, tau)
+        tau = mode.terms.detail
+        return Sites(mode.terms.first + tau * mode.f, tau)
 
 
 @final
 @dataclass(frozen=True)
-class PosteriorLinearisation:
+class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
     """Posterior linearisation: the best affine fit of each label's mean, under the posterior.
 
     Each label is regressed on its latent value under the posterior's own marginal, which makes a
@@ -139,23 +120,24 @@ class PosteriorLinearisation:
     precisions are never negative, so every covariance is one. The parallel schedule is
     `gpclass.inference.solvers.variances`, its variances those of the posterior; where it does not
     converge, damped steps and Newton's method take over. For the noisy threshold there may be no
-    fixed point at all: opposite labels at one place let the variance there shrink to nothing where
+    fixed point at all: opposite labels at one place let the variance there shrink to zero where
     epsilon is below 0.138 (two rows; more for more rows).
 
-    The evidence is the EP energy at these sites.
+    The evidence is the EP energy at these sites. A weight counts a row's site that often.
 
     Parameters
     ----------
     schedule : {"parallel", "sequential"}, default="parallel"
     max_iter : int, default=100
-        Sweeps over all rows, of each of the iterations that are tried.
+        Sweeps over all rows, of the first solver.
     tol : float, default=1e-8
+        As in `EP`.
+    fallback : int, default=4
         As in `EP`.
 
     References
     ----------
-    GTS19, Algorithms 1 and 2 and eq. 18: its ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times
-    a scaled cavity, so (18) is the EP energy.
+    GTS19, Algorithms 1 and 2 and eq. 18, which is the EP energy (`gpclass.inference.energy`).
 
     Examples
     --------
@@ -169,78 +151,30 @@ class PosteriorLinearisation:
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
+    fallback: int = 4
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule must be one of {SCHEDULES}, got {self.schedule!r}")
-        if self.max_iter < 1 or not self.tol > 0:
-            raise ValueError(
-                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
-            )
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_limits(self.max_iter, self.tol, self.fallback)
 
-    def __call__(
-        self,
-        prior: Prior | ArrayLike,
-        y: ArrayLike,
-        likelihood: Likelihood,
-        *,
-        weights: ArrayLike | None = None,
-        init: Approximation | Sites | None = None,
-    ) -> EnergyApproximation:
-        """Find the sites that are their own posterior's regressions.
+    def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> EnergyApproximation:
+        """Find the sites that are their own posterior's regressions."""
+        rule, sites = LinearisationRule(prior, copies), usable_sites(init, prior)
+        sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
+        damped = partial(NaturalSteps, rule, self.tol, outcome=Outcome.DAMPED)
+        limits = Limits(self.max_iter, self.fallback)
+        end = first_to_converge(rule, [self._first(rule), damped], sites, limits)
+        collapsed = end.sweep.posterior.sites.tau * prior.diagonal > COLLAPSED
+        if not end.outcome.converged and collapsed.any():
+            end = end._replace(outcome=Outcome.NO_FIXED_POINT)
+        return EnergyApproximation.of(rule, end)
 
-        Parameters
-        ----------
-        prior : Prior, or array-like of shape (n, n)
-            Prior of the latent values; an array is taken as `DensePrior`.
-        y : array-like of shape (n,)
-            Labels, -1 or +1.
-        likelihood : Likelihood
-        weights : array-like of shape (n,), default=None
-            A row's site counts that often.
-        init : Approximation or Sites, default=None
-            Where to start; None: at the prior.
-
-        Raises
-        ------
-        ValueError
-            For bad labels, weights or lengths.
-        NotPositiveDefiniteError
-            Where K is not positive semi-definite.
-        """
-        problem = as_problem(prior, y, weights)
-        copies = Copies(likelihood, problem.y, problem.weights, problem.offset)
-        rule = LinearisationRule(problem.prior, copies)
-        sites = starting_sites(init, problem.prior)
-        end = self._solve(rule, Sites(sites.nu, np.maximum(sites.tau, 0.0)))
-        energy = Energy.of(copies, end.sweep.posterior)
-        return EnergyApproximation(
-            posterior=end.sweep.posterior,
-            log_evidence=energy.value,
-            outcome=checked(end, energy.value, problem.prior),
-            n_iter=end.n_iter,
-            n_factorisations=end.n_factorisations,
-            rule=rule,
-            energy=energy,
-        )
-
-    def _solve(self, rule: LinearisationRule, sites: Sites) -> End:
-        first: Any
+    def _first(self, rule: LinearisationRule) -> Callable[[int], Solver]:
         likelihood = rule.copies.likelihood
         if self.schedule == "sequential":
-            first = SequentialSweeps(rule, self.tol, self.max_iter)
-        elif likelihood.log_concave and likelihood.smooth:
-            first = VarianceIteration(rule, self.tol, self.max_iter)
-        else:
-            # there may be several fixed points: the plain iteration says which is meant
-            first = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
-        end: End = first.run(sites)
-        if end.outcome.converged:
-            return end
-        steps = NaturalSteps(rule, self.tol, 5 * self.max_iter, Outcome.DAMPED)
-        end = steps.run(sites).after(end)
-        ran_away = end.sweep.posterior.sites.tau * rule.prior.diagonal > RUN_AWAY
-        if not end.outcome.converged and ran_away.any():
-            return end._replace(outcome=Outcome.NO_FIXED_POINT)
-        return end
+            return partial(SequentialSweeps, rule, self.tol)
+        if likelihood.log_concave and likelihood.smooth:
+            return partial(VarianceIteration, rule, self.tol)
+        # there may be several fixed points: the plain iteration says which is meant
+        return partial(NaturalSteps, rule, self.tol, outcome=Outcome.CONVERGED)

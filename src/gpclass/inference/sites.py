@@ -41,6 +41,11 @@ class Sites:
                 f"{self.tau.shape}"
             )
 
+    @classmethod
+    def zero(cls, n: int) -> "Sites":
+        """Sites that say nothing."""
+        return cls(np.zeros(n), np.zeros(n))
+
     def __len__(self) -> int:
         """Return the number of training points."""
         return len(self.nu)
@@ -50,7 +55,3 @@ class Sites:
         return Sites(
             (1 - step) * self.nu + step * target.nu, (1 - step) * self.tau + step * target.tau
         )
-
-    def tempered(self, weights: Array) -> "Sites":
-        """Sites raised to powers: a weight of 2 is the site given twice, 0 leaves it out."""
-        return Sites(weights * self.nu, weights * self.tau)

@@ -1,27 +1,29 @@
 """Variational inference: the Gaussian of the largest evidence bound."""
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from functools import partial
+from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gpclass.inference.approximation import (
-    Approximation,
-    Outcome,
-    SitePosterior,
-    as_problem,
-    starting_sites,
-)
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
-from gpclass.inference.energy import Energy
 from gpclass.inference.implicit import EnergyApproximation
+from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.newton import ConcaveTerms, State, Terms
-from gpclass.inference.solvers.rule import End, Sweep, checked, mismatch
+from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.rule import (
+    End,
+    Limits,
+    MarginalRule,
+    Sweep,
+    first_to_converge,
+    mismatch,
+)
 from gpclass.inference.solvers.variances import VarianceIteration
-from gpclass.likelihoods.base import ExpectedLogProb, Likelihood
+from gpclass.likelihoods.base import ExpectedLogProb
 from gpclass.priors import Prior
 
 Array = NDArray[np.float64]
@@ -44,8 +46,7 @@ class VariationalApproximation(Approximation):
     def evidence_pullback(self) -> Any:
         """``d bound / dK``; see `SitePosterior.pullback`.
 
-        The bound is stationary in the posterior, so only the prior moves it:
-        ``(a a^T - R) / 2``.
+        The bound is stationary in the posterior, so only the prior moves it: ``(a a^T - R) / 2``.
         """
         return self.posterior.pullback()
 
@@ -53,47 +54,25 @@ class VariationalApproximation(Approximation):
         """``d bound / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
         copies = self.copies
         gradient = copies.likelihood.expected_log_prob_gradient(
-            copies.y,
-            self.posterior.mean + copies.offset,
-            self.posterior.variance,
+            copies.y, self.posterior.mean + copies.offset, self.posterior.variance
         )
         return np.asarray(gradient @ copies.weights)
 
 
-class _Detail(NamedTuple):
-    expected: ExpectedLogProb
-
-
 @final
 @dataclass(frozen=True)
-class VariationalRule:
+class VariationalRule(MarginalRule):
     """Sites ``tau = -2 dE/dv``, ``nu = dE/dm + tau m`` with ``E = E[log p(y|f)]`` of a row."""
-
-    prior: Prior
-    copies: Copies
-
-    @property
-    def copies_taken_out(self) -> None:
-        """Nothing: sites depend on the marginals alone."""
-        return None
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Expected derivatives under the marginals of a posterior, and the bound."""
         posterior = posterior.with_covariance()
-        variance = posterior.variance
-        sites, m = posterior.sites, posterior.mean
+        m, variance = posterior.mean, posterior.variance
         expected, weights = self._expected(m, variance)
         target = _sites(expected, weights, m)
-        residual = mismatch(target, sites, variance, self.copies.count)
-        # KL(q || p) = (log |I + T K| - sum tau v + a^T m) / 2
-        kl = 0.5 * (
-            posterior.factor.log_det
-            - float(sites.tau @ variance)
-            + float(posterior.mean_weights @ m)
-        )
-        bound = float(weights @ expected.value) - kl
-        v = np.maximum(variance, 1e-300)
-        return Sweep(posterior, v, target, residual, bound, _Detail(expected))
+        residual = mismatch(target, posterior.sites, variance, self.copies.count)
+        bound = float(weights @ expected.value) - posterior.divergence()
+        return Sweep(posterior, np.maximum(variance, TINY), target, residual, bound, None)
 
     def target(
         self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
@@ -104,11 +83,8 @@ class VariationalRule:
     def _expected(
         self, m: Array, variance: Array, rows: Rows | None = None
     ) -> tuple[ExpectedLogProb, Array]:
-        copies = self.copies
-        y, offset, weights = copies.y, copies.offset, copies.weights
-        if rows is not None:
-            y, offset, weights = y[rows], offset[rows], weights[rows]
-        return copies.likelihood.expected_log_prob(y, m + offset, variance), weights
+        y, offset, weights = self.copies.rows(rows)
+        return self.copies.likelihood.expected_log_prob(y, m + offset, variance), weights
 
     def terms(self, v: Array) -> ConcaveTerms:
         """Expected log-probabilities under marginals of variance v."""
@@ -122,13 +98,10 @@ class VariationalRule:
 
         return terms
 
-    def hint(self, sweep: Sweep, v: Array) -> None:
-        """Nothing is searched for inside the terms."""
-
-    def sites(self, state: State) -> Sites:
+    def sites(self, mode: ModePoint) -> Sites:
         """Sites of a mode: its slope and curvature."""
-        tau = -state.terms.second
-        return Sites(state.terms.first + tau * state.f, tau)
+        tau = -mode.terms.second
+        return Sites(mode.terms.first + tau * mode.f, tau)
 
 
 def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
@@ -136,9 +109,23 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
     return Sites(weights * expected.d_mean + tau * m, tau)
 
 
+def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, limits: Limits) -> End:
+    """Maximise the objective of a rule over all Gaussians, from sites.
+
+    For a log-concave likelihood by renewal of the variances; where that fails or does not apply,
+    by natural-gradient steps with a line search.
+    """
+    likelihood = rule.copies.likelihood
+    steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)
+    if not (likelihood.log_concave and likelihood.smooth):
+        return first_to_converge(rule, [steps, steps], sites, limits)
+    sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
+    return first_to_converge(rule, [partial(VarianceIteration, rule, tol), steps], sites, limits)
+
+
 @final
 @dataclass(frozen=True)
-class Variational:
+class Variational(GaussianMethod[Approximation]):
     """The Gaussian of the largest lower bound of the evidence, in 2n parameters.
 
     The optimum of ``E[log p(y|f)] - KL(q || p)`` over all Gaussians has the form of sites; its
@@ -146,6 +133,7 @@ class Variational:
     those there are. For a log-concave likelihood the means are solved for between two
     factorisations (`gpclass.inference.solvers.variances`), and the bound must rise at each; where
     it does not, and for other likelihoods, natural-gradient steps with a line search take over.
+    The likelihood must be nowhere zero.
 
     Parameters
     ----------
@@ -153,8 +141,10 @@ class Variational:
         What `log_evidence` is: the bound, or the EP energy at the same sites, which is closer to
         the truth and a better objective for hyperparameters (Li, John & Solin 2023).
     max_iter : int, default=100
-        Sweeps over all rows, of each of the iterations that are tried.
+        Sweeps over all rows, of the first solver.
     tol : float, default=1e-8
+        As in `EP`.
+    fallback : int, default=4
         As in `EP`.
 
     References
@@ -175,70 +165,18 @@ class Variational:
     evidence: str = "bound"
     max_iter: int = 100
     tol: float = 1e-8
+    fallback: int = 4
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if self.evidence not in EVIDENCES:
-            raise ValueError(f"evidence must be one of {EVIDENCES}, got {self.evidence!r}")
-        if self.max_iter < 1 or not self.tol > 0:
-            raise ValueError(
-                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
-            )
+        check_choice("evidence", self.evidence, EVIDENCES)
+        check_limits(self.max_iter, self.tol, self.fallback)
 
-    def __call__(
-        self,
-        prior: Prior | ArrayLike,
-        y: ArrayLike,
-        likelihood: Likelihood,
-        *,
-        weights: ArrayLike | None = None,
-        init: Approximation | Sites | None = None,
-    ) -> Approximation:
-        """Maximise the bound.
-
-        Parameters
-        ----------
-        prior : Prior, or array-like of shape (n, n)
-            Prior of the latent values; an array is taken as `DensePrior`.
-        y : array-like of shape (n,)
-            Labels, -1 or +1.
-        likelihood : Likelihood
-            Nowhere zero.
-        weights : array-like of shape (n,), default=None
-            Powers of the likelihood terms.
-        init : Approximation or Sites, default=None
-            Where to start; None: at the prior.
-
-        Raises
-        ------
-        ValueError
-            For bad labels, weights or lengths, and for a likelihood that has zeros.
-        NotPositiveDefiniteError
-            Where K is not positive semi-definite.
-        """
-        problem = as_problem(prior, y, weights)
-        copies = Copies(likelihood, problem.y, problem.weights, problem.offset)
-        rule = VariationalRule(problem.prior, copies)
-        end = self._solve(rule, starting_sites(init, problem.prior))
-        posterior = end.sweep.posterior
+    def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> Approximation:
+        """Maximise the bound."""
+        rule = VariationalRule(prior, copies)
+        limits = Limits(self.max_iter, self.fallback)
+        end = maximise_bound(rule, usable_sites(init, prior), self.tol, limits)
         if self.evidence == "ep":
-            energy = Energy.of(copies, posterior)
-            outcome = checked(end, energy.value, problem.prior)
-            return EnergyApproximation(
-                posterior, energy.value, outcome, end.n_iter, end.n_factorisations, rule, energy
-            )
-        outcome = checked(end, end.sweep.merit, problem.prior)
-        return VariationalApproximation(
-            posterior, end.sweep.merit, outcome, end.n_iter, end.n_factorisations, copies
-        )
-
-    def _solve(self, rule: VariationalRule, sites: Sites) -> End:
-        likelihood = rule.copies.likelihood
-        steps = NaturalSteps(rule, self.tol, 5 * self.max_iter, Outcome.NATURAL_STEPS)
-        if not (likelihood.log_concave and likelihood.smooth):
-            return steps.run(sites)
-        sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-        end = VarianceIteration(rule, self.tol, self.max_iter).run(sites)
-        if end.outcome.converged:
-            return end
-        return steps.run(end.sweep.posterior.sites).after(end)
+            return EnergyApproximation.of(rule, end)
+        return VariationalApproximation(*end.fields(rule, end.sweep.objective), copies)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.rule import IMPOSSIBLE
+from gpclass.inference.approximation import LARGEST_EVIDENCE
 from gpclass.learning.problem import Evaluation, LearningRun, Problem, Progress
 from gpclass.learning.trail import Trail
 
@@ -57,7 +57,7 @@ class Objective:
         except FAILURES:
             self.trace.append(np.nan)
             return None
-        if result.log_evidence > IMPOSSIBLE:  # a posterior's collapse, or rounding gone wild
+        if not result.log_evidence <= LARGEST_EVIDENCE:  # a collapse, or rounding
             self.trace.append(np.nan)
             return None
         self.trace.append(result.log_evidence)

@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.inference.approximation import Approximation, as_problem
+from gpclass.inference.approximation import Approximation
+from gpclass.inference.method import as_problem
 from gpclass.inference.nested import NestedApproximation
 from gpclass.inference.sites import Sites
 from gpclass.inference.softmax import SoftmaxApproximation

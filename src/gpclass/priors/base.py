@@ -59,7 +59,7 @@ class PosteriorCovariance(ABC):
         The gradient of ``(nu^T m - log |I + T K|) / 2 + g^T m + h^T diag(Sigma)`` at fixed sites,
         ``G = (a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T`` with ``P = (I + T K)^-1``,
         ``R = P T`` and ``a = P nu = K^-1 m``. g and h (None: zero) are the evidence's derivatives
-        by the marginal means and variances; an entry of h is ignored where tau is zero. The
+        by the marginal means and variances; h is zero where tau is. The
         explicit and implicit terms of RW06 eq. 5.22 to 5.24 are Laplace's case.
         """
 
@@ -96,17 +96,15 @@ class SiteFactor(ABC):
 
     Attributes
     ----------
+    tau : ndarray of shape (n,)
+        Site precisions.
     has_products : bool
         Whether `PosteriorCovariance.products` costs no more than the factor did. Where it does,
         iterations do without Newton's method on all sites at once.
     """
 
+    tau: Array
     has_products: ClassVar[bool] = True
-
-    @property
-    @abstractmethod
-    def tau(self) -> Array:
-        """Site precisions, shape (n,)."""
 
     @property
     @abstractmethod

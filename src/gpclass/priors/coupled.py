@@ -36,7 +36,7 @@ class CoupledFactor(JointFactor):
 
     With ``B_c = I + S_c K_c S_c = L_c L_c^T``, ``S_c = diag(d_c)^1/2``, ``E_c = S_c B_c^-1 S_c``,
     ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities:
-    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C, and no inverse of K occurs.
+    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C; K is never inverted.
 
     Parameters
     ----------
@@ -78,13 +78,7 @@ class CoupledFactor(JointFactor):
 
     @classmethod
     def of(cls, K: tuple[Array, ...], d: Array) -> "CoupledFactor":
-        """Factorise; `ClassPrior.factor` checks the arguments.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where B_c, or P, is not positive definite in float64.
-        """
+        """Factorise; `ClassPrior.factor` checks the arguments and names the kernel."""
         n, C = d.shape
         total = d.sum(axis=1)
         has_site = total > TINY_PRECISION
@@ -198,10 +192,9 @@ class CoupledFactor(JointFactor):
         V = np.einsum("ij,ij->i", E, K) / np.where(usable, d, 1.0)
         rest = np.flatnonzero(~usable)
         if len(rest):
-            columns = np.ascontiguousarray(K[rest].T)
-            self._half_solve(c, columns)
-            V[rest] = K[rest, part.start + rest] - np.einsum("ij,ij->j", columns, columns)
-        return np.maximum(V, 0.0)
+            reduction = self._half_solve(c, np.ascontiguousarray(K[rest].T))
+            V[rest] = K[rest, part.start + rest] - reduction
+        return np.asarray(np.maximum(V, 0.0))
 
     def _E_K_rows(self, part: slice, E: Array, V: Array) -> Array:
         """Rows of ``(E_c K_c)^T`` for all classes, shape (rows, C, n); written over E."""
@@ -216,12 +209,9 @@ class CoupledFactor(JointFactor):
         return E
 
     def pullback(self, a: Array, mean_adjoint: MeanAdjoint | None = None) -> Array:
-        """``d log Z / dK``, see `JointFactor`; from ``F_cc = E_c - V_c V_c^T``, V_c^T = L_P^-1 E_c.
+        """``d log Z / dK``, (n, n) where the classes share K, else (C, n, n); symmetric.
 
-        Returns
-        -------
-        G : ndarray of shape (n, n), or (C, n, n) where every class has its own covariance
-            Symmetric; summed over the classes where they share one.
+        From ``F_cc = E_c - V_c^T V_c`` with ``V_c = L_P^-1 E_c``.
         """
         n, C = self.precisions.shape
         G = np.zeros((1 if self.shared else C, n, n))
@@ -246,10 +236,9 @@ class CoupledFactor(JointFactor):
         return G[0] if self.shared else G
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> Array:
-        """Posterior covariances of the classes at m new inputs, shape (m, C, C).
+        """``delta_cc' (k_c - k_c^T E_c k_c) + (E_c k_c)^T P^-1 (E_c' k_c')``, shape (m, C, C).
 
-        ``delta_cc' (k_c - k_c^T E_c k_c) + (E_c k_c)^T P^-1 (E_c' k_c')`` (RW06 Algorithm 3.4, with
-        its line 11 read as one block a class). A row's bits depend on that row alone.
+        RW06 Algorithm 3.4, its line 11 read as one block a class. A row's bits depend on it alone.
         """
         C = len(self.K)
         crosses = as_crosses(K_cross, C)
@@ -273,7 +262,7 @@ class CoupledFactor(JointFactor):
         return result
 
     def _half_solve(self, c: int, cross: Array) -> Array:
-        """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return the diagonal of that."""
+        """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return its diagonal."""
         cross *= np.sqrt(self.precisions[:, c, None])
         linalg.solve_lower_columns_in_place(self.L[c], cross)
         return np.asarray(np.einsum("ij,ij->j", cross, cross))

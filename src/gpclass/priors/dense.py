@@ -45,25 +45,20 @@ class DenseFactor(SiteFactor):
     ----------
     K : ndarray of shape (n, n)
         Prior covariance.
-    precision : ndarray of shape (n,)
+    tau : ndarray of shape (n,)
         Site precisions.
     scaled : Definite or QuasiDefinite
         Factor of M.
     """
 
     K: Array
-    precision: Array
+    tau: Array
     scaled: linalg.Definite | linalg.QuasiDefinite
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (n,)."""
-        return self.precision
 
     @property
     def scale(self) -> Array:
         """The diagonal of S, shape (n,)."""
-        return np.sqrt(np.abs(self.precision))
+        return np.sqrt(np.abs(self.tau))
 
     @property
     def log_det(self) -> float:
@@ -87,7 +82,7 @@ class DenseFactor(SiteFactor):
         s, variances = self.scale, np.empty(len(M_inv))
         total = linalg.row_sums_of_product(self.K, M_inv, s)
         usable = s > TINY_SCALE
-        variances[usable] = np.sign(self.precision[usable]) * total[usable] / s[usable]
+        variances[usable] = np.sign(self.tau[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
         for start in range(0, len(rest), COLUMNS):
             chunk = rest[start : start + COLUMNS]
@@ -117,15 +112,7 @@ class DenseFactor(SiteFactor):
 @final
 @dataclass(frozen=True)
 class DenseCovariance(PosteriorCovariance):
-    """A `DenseFactor` with the inverse of its M.
-
-    Parameters
-    ----------
-    factor : DenseFactor
-    M_inv : ndarray of shape (n, n)
-        Lower triangle of ``M^-1``.
-    variances : ndarray of shape (n,)
-    """
+    """A `DenseFactor` with the lower triangle of its ``M^-1``, and the marginal variances."""
 
     factor: DenseFactor
     M_inv: Array
@@ -158,13 +145,10 @@ class DenseCovariance(PosteriorCovariance):
             linalg.mirror_lower(G)
             usable = s > TINY_SCALE
             h = np.where(usable, by_variance, 0.0) / np.where(usable, s, 1.0) ** 2
-            parts = [
-                (G[rows] * np.sqrt(np.abs(h[rows]))[:, None], sign)
-                for sign, rows in ((1.0, h > 0), (-1.0, h < 0))
-            ]
+            up, down = (G[rows] * np.sqrt(np.abs(h[rows]))[:, None] for rows in (h > 0, h < 0))
             G *= -0.5
-            for Y, sign in parts:
-                linalg.add_row_products(G, Y, sign)
+            linalg.add_row_products(G, up, 1.0)
+            linalg.add_row_products(G, down, -1.0)
             linalg.scale_rows_and_columns(G, s, out=G)
         linalg.add_symmetric_outer(G, c, a, 0.5)
         linalg.mirror_lower(G)
@@ -176,12 +160,8 @@ class DenseCovariance(PosteriorCovariance):
 class DenseProducts(CovarianceProducts):
     """Products with Sigma and its square, both in the memory of one matrix.
 
-    Parameters
-    ----------
-    triangles : ndarray of shape (n, n)
-        Sigma strictly below the diagonal, its square strictly above; the diagonal is zero.
-    variances : ndarray of shape (n,)
-        The diagonal of Sigma.
+    ``triangles`` has Sigma strictly below the diagonal and its square strictly above; ``variances``
+    is the diagonal of Sigma.
     """
 
     triangles: Array
@@ -199,12 +179,7 @@ class DenseProducts(CovarianceProducts):
 @final
 @dataclass(frozen=True)
 class DenseSequential(SequentialCovariance):
-    """The lower triangle of Sigma, which `update` overwrites.
-
-    Parameters
-    ----------
-    Sigma : ndarray of shape (n, n)
-    """
+    """The lower triangle of Sigma, which `update` overwrites."""
 
     Sigma: Array
 

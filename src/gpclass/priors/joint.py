@@ -121,12 +121,7 @@ class JointFactor(ABC):
     def joint(self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]) -> Array:
         """Posterior covariances of all latents at m new inputs together, shape (m, C, m, C).
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-            Covariance of training and new inputs.
-        K_new : ndarray of shape (m, m), or sequence of C such arrays
-            Prior covariance of the new inputs.
+        ``K_new`` is their prior covariance, (m, m) or one a class; ``K_cross`` as for `predict`.
         """
 
 
@@ -159,13 +154,7 @@ class JointPrior(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse covariances that are indefinite beyond rounding.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Naming the kernel and what to do.
-        """
+        """Raise NotPositiveDefiniteError for covariances that are indefinite beyond rounding."""
 
     @abstractmethod
     def factor(self, d: Array) -> JointFactor:

@@ -78,14 +78,7 @@ class NestedPrior(Prior):
     mean: Array | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Refuse codes and counts that do not belong to the prior.
-
-        Raises
-        ------
-        ValueError
-            For codes that are not one class for each row, or counts that are not whole numbers
-            from one.
-        """
+        """Refuse codes that are no classes of the rows, and counts that are not from one on."""
         n = self.class_prior.n
         as_codes(self.codes, n, self.class_prior.n_classes)
         if not np.issubdtype(self.codes.dtype, np.integer):
@@ -129,13 +122,7 @@ class NestedPrior(Prior):
         self.class_prior.check()
 
     def inner(self, G: Any) -> float:
-        """Not known: a cotangent of this prior is one by the classes' covariances.
-
-        Raises
-        ------
-        NotImplementedError
-            Always: u does not scale with K.
-        """
+        """Refused: u does not scale with the classes' covariances, of which G is the cotangent."""
         raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":
@@ -220,7 +207,7 @@ class NestedFactor(SiteFactor):
     Parameters
     ----------
     prior : NestedPrior
-    precision : ndarray of shape (N,)
+    tau : ndarray of shape (N,)
         Site precisions.
     coupled : JointFactor or None
         Of the classes' prior given the sites without u; None where all precisions are zero.
@@ -229,19 +216,14 @@ class NestedFactor(SiteFactor):
     has_products: ClassVar[bool] = False
 
     prior: NestedPrior
-    precision: Array
+    tau: Array
     coupled: JointFactor | None
 
     def of_classes(self) -> JointFactor:
         """Factor of the classes' prior, made here where no site made it worth it before."""
         if self.coupled is not None:
             return self.coupled
-        return self.prior.class_prior.factor(self.prior.precisions(self.precision))
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (N,)."""
-        return self.precision
+        return self.prior.class_prior.factor(self.prior.precisions(self.tau))
 
     @property
     def log_det(self) -> float:
@@ -249,7 +231,7 @@ class NestedFactor(SiteFactor):
         if self.coupled is None:
             return 0.0
         m = self.prior.multiplicity
-        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.precision) / m))
+        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.tau) / m))
 
     def solve(self, r: Array) -> Array:
         """``(I + T K_g)^-1 r``, shape (N,).
@@ -260,7 +242,7 @@ class NestedFactor(SiteFactor):
         if self.coupled is None:
             return r.copy()
         x = self._solve_once(self.coupled, r)
-        moved = self.precision * self.prior.multiply(x)
+        moved = self.tau * self.prior.multiply(x)
         left = r - x - moved
         size = max(np.abs(r).max(initial=0.0), np.abs(moved).max(initial=0.0))
         if np.abs(left).max(initial=0.0) > LEFT * size:
@@ -268,7 +250,7 @@ class NestedFactor(SiteFactor):
         return x
 
     def _solve_once(self, coupled: JointFactor, r: Array) -> Array:
-        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.precision)))
+        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.tau)))
 
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row, and the gradient.
@@ -280,7 +262,7 @@ class NestedFactor(SiteFactor):
             return NestedCovariance(self, self.prior.diagonal)
         m = self.prior.multiplicity
         variances = self.coupled.difference_variances(self.prior.codes)
-        variances += (m / (m + self.prior.row_sums(self.precision)))[:, None]
+        variances += (m / (m + self.prior.row_sums(self.tau)))[:, None]
         return NestedCovariance(self, self.prior.of_others(variances).ravel())
 
     def sequential_covariance(self) -> RefactoredCovariance:
@@ -289,11 +271,11 @@ class NestedFactor(SiteFactor):
 
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m)."""
-        return np.array([k @ self.solve(self.precision * k) for k in K_cross.T])
+        return np.array([k @ self.solve(self.tau * k) for k in K_cross.T])
 
     def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
         """``K_new - K_cross^T R K_cross`` of shape (m, m)."""
-        RK = [self.solve(self.precision * k) for k in K_cross.T]
+        RK = [self.solve(self.tau * k) for k in K_cross.T]
         return K_new - linalg.product(np.stack(RK), np.ascontiguousarray(K_cross))
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass import linalg
+
 Array = NDArray[np.float64]
 
 
@@ -36,5 +38,5 @@ def extrapolate(tried: Sequence[Array], found: Sequence[Array]) -> Array:
     latest = found[-1] - tried[-1]
     residuals = np.array([g - x for x, g in zip(tried, found, strict=True)])
     change = np.diff(residuals, axis=0)
-    coefficients = np.linalg.lstsq(change.T, latest, rcond=1e-10)[0]
+    coefficients = linalg.least_squares(change.T, latest, rcond=1e-10)
     return np.asarray(found[-1] - coefficients @ np.diff(np.array(found), axis=0))

@@ -9,15 +9,11 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
+from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
 
 # Least part of the way to the target, with and without an objective.
 SMALLEST_STEP: Final = 2.0**-12
 SMALLEST_DAMPING: Final = 2.0**-6
-# Newton's method is tried below this residual.
-NEWTON_FROM: Final = 0.3
-# Steps without progress after which rounding is taken for the reason, where it can be.
-PATIENCE: Final = 50
 
 
 @final
@@ -26,7 +22,7 @@ class NaturalSteps:
     """Move the sites part of the way to those that the posterior asks for.
 
     For variational inference this is a natural-gradient step of the bound, which must rise
-    (`Sweep.merit`): the part is halved until it does, and since the direction ascends, it will.
+    (`Sweep.objective`): the part is halved until it does, and since the direction ascends, it will.
     For posterior linearisation there is no objective: the part is halved where a step turns back
     on the one before, which ends the cycles of the plain iteration; the first steps are plain.
     Near a fixed point Newton's method ends both.
@@ -40,6 +36,10 @@ class NaturalSteps:
         Steps; Newton's count too.
     outcome : Outcome
         To be reported on success.
+    newton_from : float, default=0.3
+        Residual below which Newton's method is tried.
+    patience : int, default=50
+        Steps without progress after which rounding is taken for the reason, where it can be.
 
     References
     ----------
@@ -50,49 +50,50 @@ class NaturalSteps:
     tol: float
     max_iter: int
     outcome: Outcome
+    newton_from: float = 0.3
+    patience: int = 50
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
         rule = self.rule
-        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
-        best, made, step, tried, n_iter = sweep, 1, 1.0, np.inf, 0
-        since_best = 0
-        while n_iter < self.max_iter:
+        sweep, made = first_sweep(rule, sites)
+        best, outcome = Best(rule, self.tol, self.outcome), Outcome.MAX_ITER
+        n_iter, step, newton_below = 0, 1.0, self.newton_from
+        best.add(sweep)
+        while n_iter < self.max_iter and sweep.residual > self.tol:
             n_iter += 1
-            if sweep.residual <= self.tol:
-                return End(sweep, self.outcome, n_iter, made)
-            if sweep.residual < NEWTON_FROM and sweep.residual < 0.3 * tried:
-                tried = sweep.residual
+            if sweep.residual < newton_below:
+                newton_below = 0.3 * sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
-                made += steps
-                n_iter += steps
+                made, n_iter = made + steps, n_iter + steps
+                best.add(sweep)
                 if sweep.residual <= self.tol:
-                    return End(sweep, self.outcome, n_iter, made)
-            following = None
-            while following is None and step >= SMALLEST_STEP:
-                following = self._step(sweep, step)
-                made += 1
-                if following is None:
-                    step *= 0.5
+                    break
+            following, step, steps = self._line_search(sweep, step)
+            made += steps
             if following is None:
+                outcome = Outcome.STALLED
                 break
-            if np.isnan(following.merit) and _turns_back(sweep, following):
+            if np.isnan(following.objective) and _turns_back(sweep, following):
                 step = max(0.5 * step, SMALLEST_DAMPING)
             else:
                 step = min(1.0, 1.5 * step)
             sweep = following
-            since_best += 1
-            if sweep.residual < best.residual:
-                best, since_best = sweep, 0
-            if since_best > PATIENCE and best.residual <= rounding_of_sites(
-                rule.prior, best.posterior.sites
-            ):
+            best.add(sweep)
+            if best.age > self.patience and best.limited_by_rounding:
                 break
-        if best.residual <= self.tol:
-            return End(best, self.outcome, n_iter, made)
-        rounding = best.residual <= rounding_of_sites(rule.prior, best.posterior.sites)
-        stalled = Outcome.STALLED if n_iter < self.max_iter else Outcome.MAX_ITER
-        return End(best, Outcome.ROUNDING if rounding else stalled, n_iter, made)
+        return best.end(sweep, outcome, max(n_iter, 1), made)
+
+    def _line_search(self, sweep: Sweep, step: float) -> tuple[Sweep | None, float, int]:
+        """First of the steps s, s / 2, ... that can be taken, its size, and the factorisations."""
+        made = 0
+        while step >= SMALLEST_STEP:
+            following = self._step(sweep, step)
+            made += 1
+            if following is not None:
+                return following, step, made
+            step *= 0.5
+        return None, step, made
 
     def _step(self, sweep: Sweep, step: float) -> Sweep | None:
         """Take a step; None where it leaves the domain or the objective falls."""
@@ -101,18 +102,13 @@ class NaturalSteps:
             following = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, moved))
         except NotPositiveDefiniteError:
             return None
-        if not np.isfinite(following.residual):
-            return None
-        falls = following.merit < sweep.merit - noise_of_merit(self.rule.prior, sweep)
-        return None if falls else following
+        usable = np.isfinite(following.residual) and not falls(self.rule, sweep, following)
+        return following if usable else None
 
 
 def _turns_back(before: Sweep, after: Sweep) -> bool:
     """Whether the sites are now asked to move against the direction that they just took."""
-    variance = before.v
-    total = 0.0
-    for name, scale in (("nu", variance), ("tau", 0.5 * variance**2)):
-        old = getattr(before.target, name) - getattr(before.posterior.sites, name)
-        new = getattr(after.target, name) - getattr(after.posterior.sites, name)
-        total += float((scale * old * new).sum())
-    return total < 0.0
+    old, new, variance = before.posterior.sites, after.posterior.sites, before.v
+    nu = (before.target.nu - old.nu) * (after.target.nu - new.nu)
+    tau = (before.target.tau - old.tau) * (after.target.tau - new.tau)
+    return float((variance * nu + 0.5 * variance**2 * tau).sum()) < 0.0

@@ -16,13 +16,15 @@ from gpclass.priors import Prior, SiteFactor
 Array = NDArray[np.float64]
 
 EPS: Final = float(np.finfo(np.float64).eps)
-MAX_DROWNED: Final = 4
+# Halvings of a step in a line search; 2^-40 of a step changes nothing that float64 can tell.
 MAX_HALVINGS: Final = 40
+# Trials of a line search whose gain is below rounding: shorter steps gain even less.
+MAX_TRIALS_BELOW_ROUNDING: Final = 4
 # Sufficient increase of the line search (Armijo): the usual 1e-4 of the predicted increase.
 ARMIJO: Final = 1e-4
-# The iteration aims this far below its tolerance: one more solve with a factor that is there.
+# Part of the tolerance that is aimed at: one more solve with a factor that is there.
 FINER: Final = 1e-3
-# Stands for a scale of zero.
+# Stands for a scale of zero in quotients.
 TINY: Final = 1e-300
 
 
@@ -47,8 +49,8 @@ class ConcaveTerms(Protocol):
         """Evaluate at f; ``nearby`` is what was found at the point before, a start for searches."""
 
 
-class State(NamedTuple):
-    """A point of the iteration: ``f = K a``, the objective, and its gradient by f.
+class ModePoint(NamedTuple):
+    """A point of the search for a mode: ``f = K a``, the objective, and its gradient by f.
 
     The objective is ``sum_i term_i(f_i) - f^T K^-1 f / 2``, its gradient ``terms.first - a``.
     """
@@ -60,19 +62,20 @@ class State(NamedTuple):
     residual: Array
 
     @property
+    def scale(self) -> float:
+        """Largest gradient of a term, or one: under a large K all are tiny at the mode."""
+        return max(min(1.0, float(np.abs(self.terms.first).max(initial=0.0))), TINY)
+
+    @property
     def size(self) -> float:
-        """Largest entry of the gradient, in units of the largest of the terms' or of one.
-
-        Under a large K the terms' own gradients are tiny at the mode, and so is what is left.
-        """
-        scale = min(1.0, float(np.abs(self.terms.first).max(initial=0.0)))
-        return float(np.abs(self.residual).max(initial=0.0)) / max(scale, TINY)
+        """Largest entry of the gradient, in units of `scale`."""
+        return float(np.abs(self.residual).max(initial=0.0)) / self.scale
 
 
-class Mode(NamedTuple):
-    """Where the iteration ended, with the last factor that it made: of a precision nearby."""
+class FoundMode(NamedTuple):
+    """Where the search ended, with the last factor that it made: of a precision nearby."""
 
-    state: State
+    point: ModePoint
     factor: SiteFactor | None
     outcome: Outcome
     n_iter: int
@@ -87,14 +90,15 @@ class NewtonSearch:
     A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1). It
     is found by conjugate gradients, preconditioned with the factor of an earlier W, while W has
     changed little, and by a new factor where that would be slower. Every step must increase the
-    objective (or, at machine precision, shrink the gradient), and is halved until it does.
+    objective (or, where its change is below rounding, reduce the gradient), and is halved until
+    it does.
 
     Parameters
     ----------
     prior : Prior
     terms : ConcaveTerms
     tol : float
-        `State.size` at which the mode counts as found.
+        `ModePoint.size` at which the mode counts as found.
     max_iter : int
     """
 
@@ -103,66 +107,62 @@ class NewtonSearch:
     tol: float
     max_iter: int
 
-    def at(self, a: Array, f: Array, nearby: Terms | None = None) -> State:
+    def at(self, a: Array, f: Array, nearby: Terms | None = None) -> ModePoint:
         """Evaluate the objective at a point."""
         terms = self.terms(f, nearby)
-        return State(a, f, terms.total - 0.5 * float(a @ f), terms, terms.first - a)
+        return ModePoint(a, f, terms.total - 0.5 * float(a @ f), terms, terms.first - a)
 
-    def run(self, state: State, factor: SiteFactor | None) -> Mode:
+    def run(self, point: ModePoint, factor: SiteFactor | None) -> FoundMode:
         """Iterate from a point, with the factor of a precision nearby if there is one."""
         n_factorisations = n_iter = 0
-        while True:
-            # The log determinant moves with the mode in first order: ending at tol itself would
-            # leave a noise of 1e-9 in the evidence, on which an optimiser's line search stalls.
-            if state.size <= FINER * self.tol or state.size <= min(self.tol, self.rounding(state)):
-                outcome = Outcome.CONVERGED
-                break
-            if n_iter == self.max_iter:
-                outcome = Outcome.CONVERGED if state.size <= self.tol else Outcome.MAX_ITER
-                break
+        while not self._found(point) and n_iter < self.max_iter:
             n_iter += 1
-            direction = None
-            if factor is not None:
-                direction = self._direction_nearby(factor, state)
+            direction = None if factor is None else self._direction_nearby(factor, point)
             if direction is None:
-                factor = None  # its memory, before the next is made
-                factor = self.prior.factor(-state.terms.second)
+                factor = None  # gives its memory to the next one
+                factor = self.prior.factor(-point.terms.second)
                 n_factorisations += 1
-                direction = factor.solve(state.residual)
-            following = self._line_search(state, direction)
+                direction = factor.solve(point.residual)
+            following = self._line_search(point, direction)
             if following is None:
-                outcome = self._outcome_without_progress(state)
-                break
-            state = following
-        return Mode(state, factor, outcome, n_iter, n_factorisations)
+                return FoundMode(
+                    point, factor, self._outcome_at_rest(point), n_iter, n_factorisations
+                )
+            point = following
+        outcome = Outcome.CONVERGED if point.size <= self.tol else Outcome.MAX_ITER
+        return FoundMode(point, factor, outcome, n_iter, n_factorisations)
 
-    def rounding(self, state: State) -> float:
-        """Size (as `State.size`) that rounding of ``f = K a`` alone can cause."""
-        scale = min(1.0, float(np.abs(state.terms.first).max(initial=0.0)))
+    def rounding(self, point: ModePoint) -> float:
+        """Size (as `ModePoint.size`) that rounding of ``f = K a`` alone can cause."""
         deviations = np.sqrt(self.prior.diagonal)
-        f_error = 8 * EPS * float(deviations.max(initial=0.0)) * float(deviations @ np.abs(state.a))
-        W = float(-state.terms.second.min(initial=0.0))
-        rounded = f_error * W + 8 * EPS * float(np.abs(state.a).max(initial=0.0))
-        return rounded / max(scale, TINY)
+        f_error = 8 * EPS * float(deviations.max(initial=0.0)) * float(deviations @ np.abs(point.a))
+        W = float(-point.terms.second.min(initial=0.0))
+        return (f_error * W + 8 * EPS * float(np.abs(point.a).max(initial=0.0))) / point.scale
 
-    def _outcome_without_progress(self, state: State) -> Outcome:
-        if state.size <= self.tol:
+    def _found(self, point: ModePoint) -> bool:
+        # The log determinant moves with the mode in first order: ending at tol itself would leave
+        # a noise of 1e-9 in the evidence, on which an optimiser's line search stalls.
+        finest = max(FINER * self.tol, min(self.tol, self.rounding(point)))
+        return point.size <= finest
+
+    def _outcome_at_rest(self, point: ModePoint) -> Outcome:
+        if point.size <= self.tol:
             return Outcome.CONVERGED
-        return Outcome.ROUNDING if state.size <= self.rounding(state) else Outcome.STALLED
+        return Outcome.ROUNDING if point.size <= self.rounding(point) else Outcome.STALLED
 
-    def _direction_nearby(self, factor: SiteFactor, state: State) -> Array | None:
+    def _direction_nearby(self, factor: SiteFactor, point: ModePoint) -> Array | None:
         """Newton direction by conjugate gradients with the factor of an earlier W.
 
         Solves ``(K^-1 + W) df = r`` with the preconditioner ``(K^-1 + W_0)^-1`` in pairs
         ``(da, df = K da)``. None where the factor is too old to be worth it: a new one costs
         n^3 / 3 operations, an iteration 8 n^2 at the (lower) speed of the memory.
         """
-        W = -state.terms.second
+        W = -point.terms.second
         # Newton's own error is quadratic in r: solving more finely is wasted.
-        largest = float(np.abs(state.residual).max())
-        goal = max(0.1 * FINER * self.tol / state.size, min(0.05, state.size)) * largest
+        largest = float(np.abs(point.residual).max())
+        goal = max(0.1 * FINER * self.tol / point.size, min(0.05, point.size)) * largest
         limit = max(3, self.prior.n // 100)
-        q = state.residual
+        q = point.residual
         da = np.zeros_like(q)
         z = factor.solve(q)
         Kz = self.prior.multiply(z)
@@ -184,28 +184,27 @@ class NewtonSearch:
             p, Kp = z + (qz / old) * p, Kz + (qz / old) * Kp
         return None
 
-    def _line_search(self, state: State, da: Array) -> State | None:
-        """First of the steps 1, 1/2, 1/4, ... that improves the state, None if none does."""
+    def _line_search(self, point: ModePoint, da: Array) -> ModePoint | None:
+        """First of the steps 1, 1/2, 1/4, ... that improves the point, None if none does."""
         df = self.prior.multiply(da)
-        slope = float(state.residual @ df)
-        known = np.isfinite(state.objective)
-        noise = 16 * EPS * max(1.0, abs(state.objective if known else float(state.a @ state.f)))
-        step, n_drowned = 1.0, 0
+        slope = float(point.residual @ df)
+        known = np.isfinite(point.objective)
+        noise = 16 * EPS * max(1.0, abs(point.objective if known else float(point.a @ point.f)))
+        step, below_rounding = 1.0, 0
         for _ in range(MAX_HALVINGS):
-            trial = self.at(state.a + step * da, state.f + step * df, state.terms)
+            trial = self.at(point.a + step * da, point.f + step * df, point.terms)
             if known:
-                gain = trial.objective - state.objective
+                gain = trial.objective - point.objective
             else:  # the trapezoidal rule over the slopes
                 gain = 0.5 * step * (slope + float(trial.residual @ df))
             if gain >= ARMIJO * step * slope and gain > noise:
                 return trial
-            # Differences of the objective drown in rounding near the mode; its gradient does not.
-            drowned = abs(gain) <= noise + ARMIJO * step * abs(slope)
-            if drowned and trial.size < state.size:
+            # near the mode rounding hides the objective's change, but not its gradient's
+            hidden = abs(gain) <= noise + ARMIJO * step * abs(slope)
+            if hidden and trial.size < point.size:
                 return trial
-            # shorter steps drown the more
-            n_drowned += drowned
-            if n_drowned == MAX_DROWNED:
+            below_rounding += hidden
+            if below_rounding == MAX_TRIALS_BELOW_ROUNDING:
                 return None
             step *= 0.5
         return None

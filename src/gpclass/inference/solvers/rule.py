@@ -1,27 +1,30 @@
-"""What an iteration asks of a method: how its sites follow from the posterior."""
+"""What the solvers ask of a method, how they end, and which one takes over from which."""
 
-from typing import Any, Final, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference.approximation import Outcome, SitePosterior
+from gpclass.inference.approximation import LARGEST_EVIDENCE, Outcome, SitePosterior
+from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import EPS, ConcaveTerms, State, Terms
+from gpclass.inference.solvers.newton import EPS, ConcaveTerms, ModePoint, Terms
 from gpclass.priors import Prior
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
-RUNNING_AWAY: Final = 1e-6
-# A mismatch of relative size beyond this is no solution, whatever the reason.
-LARGEST: Final = 1e-3
-# Rounding of K beyond this is beside the precision of a probit or logit, at most one, no detail.
-DROWNED: Final = 0.25
-# Rounding of an objective, in units of its own.
-NOISE: Final = 1e4
-# A log evidence that no data have, in nats.
-IMPOSSIBLE: Final = 1.0
+# Largest mismatch that rounding is an excuse for where site precisions grow without bound.
+ROUNDING_OF_LARGE_SITES: Final = 1e-6
+# A residual (`Sweep.residual`) above this is no solution, and no start for another solver.
+LARGEST_RESIDUAL: Final = 1e-3
+# Rounding of K, in its own units, that is as large as the information of a label: the precision
+# of a probit or logit site is at most one.
+LARGEST_ROUNDING: Final = 0.25
+# Rounding of an objective, in units of float64's at its size: it is a sum over pairs of rows.
+OBJECTIVE_NOISE: Final = 1e4
 
 
 class Sweep(NamedTuple):
@@ -29,32 +32,39 @@ class Sweep(NamedTuple):
 
     ``v`` has the variances that those sites depend on: of the cavities for EP, else of the
     posterior. ``residual`` is the largest difference of ``target`` and the posterior's sites (see
-    `mismatch`). ``merit`` is an objective that must not fall, NaN where the method has none.
-    ``detail`` is the method's own.
+    `mismatch`). ``objective`` must not fall from step to step; it is NaN where the method has
+    none. ``detail`` is the method's own.
     """
 
     posterior: SitePosterior
     v: Array
     target: Sites
     residual: float
-    merit: float
+    objective: float
     detail: Any
 
+    def without_covariance(self) -> "Sweep":
+        """The same without the memory of the posterior's covariance."""
+        return self._replace(posterior=self.posterior.without_covariance())
 
-class SiteRule(Protocol):
-    """How sites follow from the posterior: one method, on one problem."""
+
+@dataclass(frozen=True)
+class SiteRule(ABC):
+    """How sites follow from the posterior: one method, on one prior and likelihood terms."""
+
+    prior: Prior
+    copies: Copies
 
     @property
-    def prior(self) -> Prior:
-        """Prior of the latent values."""
-
-    @property
-    def copies_taken_out(self) -> Array | None:
+    @abstractmethod
+    def cavity_counts(self) -> Array | None:
         """Copies of each row where `target` takes one out of the posterior first, else None."""
 
+    @abstractmethod
     def sweep(self, posterior: SitePosterior) -> Sweep:
-        """Sites that the marginals ask for."""
+        """Sites that the marginals ask for; the posterior is given its covariance."""
 
+    @abstractmethod
     def target(
         self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
     ) -> Sites:
@@ -63,14 +73,48 @@ class SiteRule(Protocol):
         Of all rows, or of some, whose values are given.
         """
 
+    @abstractmethod
     def terms(self, v: Array) -> ConcaveTerms:
         """Terms whose mode has the means that belong to variances v."""
 
+    @abstractmethod
     def hint(self, sweep: Sweep, v: Array) -> Terms | None:
         """Where searches inside the terms of v may start, from a sweep nearby."""
 
-    def sites(self, state: State) -> Sites:
+    @abstractmethod
+    def sites(self, mode: ModePoint) -> Sites:
         """Sites at a mode of the terms."""
+
+
+class MarginalRule(SiteRule):
+    """A rule whose sites are functions of the marginals and of the likelihood alone."""
+
+    @property
+    def cavity_counts(self) -> None:
+        """None: there are no cavities."""
+        return None
+
+    def hint(self, sweep: Sweep, v: Array) -> None:
+        """None: nothing is searched for inside the terms."""
+
+    def with_likelihood(self, theta: Array) -> "MarginalRule":
+        """The same rule at other hyperparameters of the likelihood."""
+        likelihood = self.copies.likelihood.with_theta(theta)
+        return replace(self, copies=replace(self.copies, likelihood=likelihood))
+
+
+class Solver(Protocol):
+    """An iteration that searches for sites that match."""
+
+    def run(self, sites: Sites) -> "End":
+        """Iterate from sites."""
+
+
+class Limits(NamedTuple):
+    """Sweeps of the first solver, and of all that take over from it, in units of the first's."""
+
+    max_iter: int
+    fallback: int
 
 
 class End(NamedTuple):
@@ -88,18 +132,107 @@ class End(NamedTuple):
             n_factorisations=first.n_factorisations + self.n_factorisations,
         )
 
+    def fields(
+        self, rule: SiteRule, evidence: float
+    ) -> tuple[SitePosterior, float, Outcome, int, int]:
+        """Fields of `Approximation`, the outcome judged by the evidence."""
+        outcome = judged(self, rule, evidence)
+        return self.sweep.posterior, evidence, outcome, self.n_iter, self.n_factorisations
 
-def checked(end: End, value: float, prior: Prior) -> Outcome:
-    """Outcome of an end whose evidence is known: rounding gone wild is no convergence.
 
-    Probabilities are below one, so a log evidence well above zero is impossible; and where
-    rounding is the excuse the mismatch must still be small, and so must the rounding of K itself.
+def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
+    """Outcome of an end whose evidence is known.
+
+    A log evidence above zero is impossible. Where rounding of K is as large as what a label says,
+    the end depends on the start. Where rounding is the excuse, the mismatch must still be small.
+    Likelihoods that are not log-concave may have several fixed points.
     """
-    large = rounding_of(prior) > DROWNED or end.sweep.residual > LARGEST
-    wild = end.outcome is Outcome.ROUNDING and large
-    if end.outcome.converged and (wild or not value <= IMPOSSIBLE):
+    if not evidence <= LARGEST_EVIDENCE and end.outcome is not Outcome.NO_FIXED_POINT:
+        return Outcome.IMPOSSIBLE
+    matched = end.outcome.converged and end.outcome is not Outcome.ROUNDING
+    if matched:
+        return end.outcome if rule.copies.likelihood.log_concave else Outcome.ONE_OF_SEVERAL
+    if rounding_rules(rule.prior):
+        return Outcome.LIMITED
+    if end.outcome is Outcome.ROUNDING and end.sweep.residual > LARGEST_RESIDUAL:
         return Outcome.STALLED
     return end.outcome
+
+
+def first_to_converge(
+    rule: SiteRule, solvers: Sequence[Callable[[int], Solver]], sites: Sites, limits: Limits
+) -> End:
+    """Run one solver after the other until one converges; else the end that is nearest to it.
+
+    Each of ``solvers`` makes a solver for a number of sweeps. It starts where the one before ended
+    if that is near a fixed point or has raised an objective, else from the same sites as the
+    first. Where rounding of K leaves no solution the first solver is the only one.
+    """
+    end = solvers[0](limits.max_iter).run(sites)
+    left = limits.fallback * limits.max_iter
+    for i, solver in enumerate(solvers[1:], 2):
+        if end.outcome.converged or left < 1 or rounding_of(rule.prior) > LARGEST_RESIDUAL:
+            break
+        last = end.sweep.without_covariance()
+        near = last.residual <= LARGEST_RESIDUAL or np.isfinite(last.objective)
+        most = left if i == len(solvers) else min(left, limits.max_iter)
+        following = solver(most).run(last.posterior.sites if near else sites)
+        left -= max(following.n_iter, following.n_factorisations)
+        following = following.after(end)
+        if not following.outcome.converged and following.sweep.residual > end.sweep.residual:
+            following = following._replace(sweep=end.sweep, outcome=end.outcome)
+        end = following
+    return end
+
+
+def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
+    """Sweep from given sites, or from none where these do not belong; and the factorisations."""
+    sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
+    if np.isfinite(sweep.residual):
+        return sweep, 1
+    return rule.sweep(SitePosterior.from_sites(rule.prior, Sites.zero(rule.prior.n))), 2
+
+
+@final
+@dataclass
+class Best:
+    """The sites of the least residual so far, and the steps since it fell by half.
+
+    ``success`` is reported where the residual is at most ``tol``.
+    """
+
+    rule: SiteRule
+    tol: float
+    success: Outcome = Outcome.CONVERGED
+    sites: Sites = field(default_factory=lambda: Sites.zero(0), init=False)
+    residual: float = field(default=np.inf, init=False)
+    age: int = field(default=-1, init=False)
+
+    def add(self, sweep: Sweep) -> None:
+        """Compare with one more sweep."""
+        self.age = 0 if sweep.residual < 0.5 * self.residual else self.age + 1
+        if sweep.residual < self.residual:
+            self.sites, self.residual = sweep.posterior.sites, sweep.residual
+
+    @property
+    def limited_by_rounding(self) -> bool:
+        """Whether rounding alone may have caused the least residual."""
+        return self.residual <= rounding_of_sites(self.rule.prior, self.sites)
+
+    def end(self, last: Sweep, outcome: Outcome, n_iter: int, made: int) -> End:
+        """End at the best sites, with ``outcome`` unless these match or rounding hides the rest.
+
+        They are swept again where they are not those of the last sweep.
+        """
+        if self.residual < last.residual:
+            last = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, self.sites))
+            made += 1
+        last = last._replace(posterior=last.posterior.with_covariance())
+        if self.residual <= self.tol:
+            outcome = self.success
+        elif self.limited_by_rounding:
+            outcome = Outcome.ROUNDING
+        return End(last, outcome, n_iter, made)
 
 
 def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> float:
@@ -116,20 +249,25 @@ def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> floa
     )
 
 
+def falls(rule: SiteRule, before: Sweep, after: Sweep) -> bool:
+    """Whether the objective of a method that has one falls, by more than rounding."""
+    rounding = rounding_of_sites(rule.prior, before.posterior.sites)
+    noise = OBJECTIVE_NOISE * EPS * max(1.0, abs(before.objective)) + rounding
+    return after.objective < before.objective - noise
+
+
+def rounding_rules(prior: Prior) -> bool:
+    """Whether rounding of K is as large as the information of a label: no end is a solution."""
+    return rounding_of(prior) > LARGEST_ROUNDING
+
+
 def rounding_of(prior: Prior) -> float:
     """Size that negative eigenvalues of K may have by rounding alone."""
     return float(prior.n * EPS * prior.diagonal.max(initial=0.0))
 
 
-def noise_of_merit(prior: Prior, sweep: Sweep) -> float:
-    """Difference of two merits that rounding alone can make, near a sweep."""
-    rounding = rounding_of_sites(prior, sweep.posterior.sites)
-    return NOISE * EPS * max(1.0, abs(sweep.merit)) + rounding
-
-
 def rounding_of_sites(prior: Prior, sites: Sites) -> float:
-    """Size of a mismatch that rounding of K alone can cause, beside sites like these."""
+    """Size of a mismatch that rounding of K alone can cause, given sites like these."""
     rounding = rounding_of(prior)
     precision = max(1.0, float(np.abs(sites.tau).max(initial=0.0)))
-    # precisions that run away are no excuse
-    return max(rounding, min(rounding * precision, RUNNING_AWAY))
+    return max(rounding, min(rounding * precision, ROUNDING_OF_LARGE_SITES))

@@ -11,15 +11,11 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import End, SiteRule, rounding_of_sites
+from gpclass.inference.solvers.rule import Best, End, SiteRule, first_sweep
 from gpclass.priors import SequentialCovariance
 
 Array = NDArray[np.float64]
 
-# Rows whose updates of Sigma are applied at once, as one product of matrices.
-ROWS: Final = 64
-# Sweeps by updates alone before Sigma is computed afresh, so that rounding does not gather.
-RENEW: Final = 5
 # An update that would leave less than this part of a marginal's precision is damped to leave it.
 SMALLEST_LEFT: Final = 0.1
 # Least part of each update, where whole ones run in a cycle.
@@ -43,57 +39,67 @@ class SequentialSweeps:
         `Sweep.residual` at which the sites count as matched.
     max_iter : int
         Sweeps over all rows.
+    block : int, default=64
+        Rows whose updates of Sigma are applied at once, as one product of matrices.
+    renew : int, default=5
+        Sweeps by updates alone before Sigma is computed afresh, so that rounding does not gather.
+    patience : int, default=6
+        Renewals of Sigma without half the residual after which the sweeps are given up.
     """
 
     rule: SiteRule
     tol: float
     max_iter: int
+    block: int = 64
+    renew: int = 5
+    patience: int = 6
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
         rule = self.rule
-        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
-        best, made, outcome = sweep, 1, Outcome.MAX_ITER
+        sweep, made = first_sweep(rule, sites)
+        best, outcome = Best(rule, self.tol), Outcome.MAX_ITER
         n_iter, step, last = 0, 1.0, np.inf
-        while n_iter < self.max_iter:
-            if sweep.residual <= self.tol:
-                sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
-                return End(sweep, Outcome.CONVERGED, max(n_iter, 1), made + steps)
-            state = _State.of(sweep.posterior, step)
-            change = np.inf
-            try:
-                for _ in range(min(RENEW, self.max_iter - n_iter)):
-                    n_iter += 1
-                    change = state.sweep_over(rule)
-                    if change <= 0.5 * self.tol:
-                        break
-            except (np.linalg.LinAlgError, NotPositiveDefiniteError):
-                outcome = Outcome.STALLED  # rounding of Sigma, beside sites of both signs
-                break
-            if not change < 0.5 * last:  # a cycle
-                step = max(SMALLEST_STEP, 0.7 * step)
-            last = change
-            try:
-                sweep = rule.sweep(SitePosterior.from_sites(rule.prior, state.sites))
-            except NotPositiveDefiniteError:
+        best.add(sweep)
+        while n_iter < self.max_iter and sweep.residual > self.tol:
+            if best.age > self.patience:
                 outcome = Outcome.STALLED
+                break
+            sweep = sweep.without_covariance()
+            visits = _Visits.of(sweep.posterior, step)
+            try:
+                change, n_sweeps = self._several(visits, self.max_iter - n_iter)
+                n_iter += n_sweeps
+                sweep = rule.sweep(SitePosterior.from_sites(rule.prior, visits.sites))
+            except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+                outcome = Outcome.STALLED  # rounding of Sigma, given sites of both signs
                 break
             made += 1
             if not np.isfinite(sweep.residual):
                 outcome = Outcome.STALLED
                 break
-            if sweep.residual < best.residual:
-                best = sweep
-        if best.residual <= self.tol:
-            outcome = Outcome.CONVERGED
-        elif best.residual <= rounding_of_sites(rule.prior, best.posterior.sites):
-            outcome = Outcome.ROUNDING
-        return End(best, outcome, max(n_iter, 1), made)
+            best.add(sweep)
+            if not change < 0.5 * last:  # a cycle
+                step = max(SMALLEST_STEP, 0.7 * step)
+            last = change
+        if sweep.residual <= self.tol:
+            sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
+            made += steps
+            best.add(sweep)
+        return best.end(sweep, outcome, max(n_iter, 1), made)
+
+    def _several(self, visits: "_Visits", most: int) -> tuple[float, int]:
+        """Sweeps until Sigma is to be renewed: the last one's change, and how many there were."""
+        n_sweeps, change = 0, np.inf
+        while n_sweeps < min(self.renew, most) and change > 0.5 * self.tol:
+            change = visits.sweep_over(self.rule, self.block)
+            n_sweeps += 1
+        return change, n_sweeps
 
 
 @final
 @dataclass
-class _State:
+class _Visits:
     """Sites and the posterior's mean and covariance, which follow each block."""
 
     nu: Array
@@ -103,7 +109,7 @@ class _State:
     step: float
 
     @classmethod
-    def of(cls, posterior: SitePosterior, step: float) -> "_State":
+    def of(cls, posterior: SitePosterior, step: float) -> "_Visits":
         sites = posterior.sites
         covariance = posterior.factor.sequential_covariance()
         return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), covariance, step)
@@ -112,38 +118,30 @@ class _State:
     def sites(self) -> Sites:
         return Sites(self.nu.copy(), self.tau.copy())
 
-    def sweep_over(self, rule: SiteRule) -> float:
-        """Visit every row; return the largest change of a site, as `iteration.mismatch`."""
-        change = 0.0
-        for start in range(0, len(self.nu), ROWS):
-            change = max(change, self._block(rule, start, min(start + ROWS, len(self.nu))))
-        return change
+    def sweep_over(self, rule: SiteRule, block: int) -> float:
+        """Visit every row; return the largest change of a site, in the units of `mismatch`."""
+        n = len(self.nu)
+        return max(
+            self._visit_block(rule, slice(start, min(start + block, n)))
+            for start in range(0, n, block)
+        )
 
-    def _block(self, rule: SiteRule, start: int, stop: int) -> float:
-        part = slice(start, stop)
+    def _visit_block(self, rule: SiteRule, part: slice) -> float:
         rows = self.covariance.rows(part)
         S, m = rows[:, part].copy(), self.mean[part].copy()
         old_nu, old_tau = self.nu[part].copy(), self.tau[part].copy()
         largest = 0.0
-        for j, i in enumerate(range(start, stop)):
-            variance = S[j, j]
-            if not variance > 0.0:
+        for j, i in enumerate(range(part.start, part.stop)):
+            if not S[j, j] > 0.0:
                 continue
-            row = slice(i, i + 1)
-            marginal = S[j : j + 1, j] + self.covariance.own_variance(i, self.tau)
-            target = rule.target(m[j : j + 1], marginal, self.nu[row], self.tau[row], np.array([i]))
-            d_nu, d_tau = target.nu[0] - self.nu[i], target.tau[0] - self.tau[i]
-            if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
-                # no proper cavity: without this site the others may find one for it
-                d_nu, d_tau = -self.nu[i], -self.tau[i]
-                largest = np.inf
-            reach = max(variance, 1.0 / max(1.0, abs(self.tau[i] + d_tau)))
-            largest = max(largest, reach * abs(d_tau), np.sqrt(reach) * abs(d_nu))
+            marginal = S[j, j] + self.covariance.own_variance(i, self.tau)
+            d_nu, d_tau, change = self._asked(rule, i, m[j], marginal)
+            largest = max(largest, change)
             d_nu, d_tau = self.step * d_nu, self.step * d_tau
-            left = 1.0 + d_tau * variance
+            left = 1.0 + d_tau * S[j, j]
             if left < SMALLEST_LEFT:
-                step = (1.0 - SMALLEST_LEFT) / (1.0 - left)
-                d_nu, d_tau, left = step * d_nu, step * d_tau, SMALLEST_LEFT
+                part_of_it = (1.0 - SMALLEST_LEFT) / (1.0 - left)
+                d_nu, d_tau, left = part_of_it * d_nu, part_of_it * d_tau, SMALLEST_LEFT
             column = S[:, j].copy()
             m += (d_nu - d_tau * m[j]) / left * column
             S -= (d_tau / left) * np.multiply.outer(column, column)
@@ -151,6 +149,19 @@ class _State:
             self.tau[i] += d_tau
         self._apply(rows, part, self.nu[part] - old_nu, self.tau[part] - old_tau)
         return largest
+
+    def _asked(
+        self, rule: SiteRule, i: int, m: float, variance: float
+    ) -> tuple[float, float, float]:
+        """Change of site i that its marginal asks for, and its size in the units of `mismatch`."""
+        nu, tau = self.nu[i : i + 1], self.tau[i : i + 1]
+        target = rule.target(np.array([m]), np.array([variance]), nu, tau, np.array([i]))
+        d_nu, d_tau = float(target.nu[0] - nu[0]), float(target.tau[0] - tau[0])
+        if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
+            # no proper cavity: without this site the others may find one for it
+            return -float(nu[0]), -float(tau[0]), np.inf
+        reach = max(variance, 1.0 / max(1.0, abs(target.tau[0])))
+        return d_nu, d_tau, max(reach * abs(d_tau), float(np.sqrt(reach)) * abs(d_nu))
 
     def _apply(self, rows: Array, part: slice, d_nu: Array, d_tau: Array) -> None:
         """Carry a block's changes to all of the posterior."""

@@ -15,56 +15,20 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import extrapolate
-from gpclass.inference.solvers.newton import TINY, NewtonSearch, State
+from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import End, SiteRule, Sweep, noise_of_merit, rounding_of_sites
+from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
 
 Array = NDArray[np.float64]
 
+# Newton steps for the means between two factorisations.
+MEAN_STEPS: Final = 60
 # Factorisations without progress after which rounding is taken for the reason, where it can be.
 PATIENCE: Final = 6
 # Least fraction of a step, in the logarithms of the variances.
 SMALLEST_STEP: Final = 1.0 / 16.0
-# Growth of a residual beyond which what was combined is forgotten; a little of it is no sign.
-GROWS: Final = 2.0
-# Newton's method takes over below this residual.
+# Residual below which Newton's method in all sites takes over.
 NEWTON_FROM: Final = 0.1
-# Points that an extrapolation combines.
-MEMORY: Final = 8
-# Newton steps of one search for the means.
-NEWTON_STEPS: Final = 60
-
-
-@final
-class _History:
-    """Variances that were tried and found, for Anderson's acceleration of their renewal."""
-
-    def __init__(self) -> None:
-        self._tried: list[Array] = []
-        self._found: list[Array] = []
-
-    def following(self, sweep: Sweep, last: float, damping: float) -> Array:
-        """Variances to try after a sweep; plainly renewed, and damped, where residuals grow.
-
-        ``last`` is the residual of the sweep before.
-        """
-        found = np.log(np.maximum(sweep.v, TINY))
-        if sweep.residual > GROWS * last:
-            # what was combined misled: begin anew, from the last variances
-            self._found.clear()
-            del self._tried[:-1]
-            following = (
-                found if not self._tried else found + (1 - damping) * (self._tried[-1] - found)
-            )
-            self._tried.clear()
-        elif self._tried:
-            self._found.append(found)
-            following = extrapolate(self._tried[-MEMORY:], self._found[-MEMORY:])
-        else:
-            following = found
-        self._tried.append(following)
-        return np.asarray(np.exp(following))
 
 
 @final
@@ -87,84 +51,70 @@ class VarianceIteration:
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
-        rule, n_factorisations = self.rule, 1
-        sweep = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
-        if not np.isfinite(sweep.residual):
-            # rounding, under a covariance that these sites do not belong to
-            nothing = Sites(np.zeros(rule.prior.n), np.zeros(rule.prior.n))
-            sweep = rule.sweep(SitePosterior.from_sites(rule.prior, nothing))
-        n_iter, outcome = 0, Outcome.MAX_ITER
-        best, v, damping, since_best = sweep, sweep.v, 1.0, 0
-        last = tried = np.inf
-        history = _History()
+        rule = self.rule
+        sweep, made = first_sweep(rule, sites)
+        best, v = Best(rule, self.tol), sweep.v
+        last = newton_below = np.inf
+        damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
         while True:
             n_iter += 1
-            # Below tol one more factorisation is worth its price while it still gains a digit.
-            stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.has_products
-            if sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck):
-                return End(sweep, Outcome.CONVERGED, n_iter, n_factorisations)
-            rounding = rounding_of_sites(rule.prior, best.posterior.sites)
-            if since_best > PATIENCE and best.residual <= rounding:
-                outcome = Outcome.ROUNDING
+            if _newton_is_due(sweep, newton_below):
+                newton_below = last = sweep.residual
+                sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
+                made, v = made + steps, sweep.v
+            best.add(sweep)
+            hidden = best.age > PATIENCE and best.limited_by_rounding
+            if self._matched(sweep, last) or hidden or n_iter == self.max_iter:
                 break
-            if n_iter == self.max_iter:
-                break
-            if sweep.residual < min(NEWTON_FROM, 0.1 * tried):
-                tried = sweep.residual
-                sweep, made = newton_steps(rule, sweep, 0.1 * self.tol)
-                n_factorisations += made
-                if sweep.residual < tried:
-                    best, last, v = sweep, tried, sweep.v
-                    if sweep.residual <= self.tol:
-                        continue
-            if sweep.residual > last:
-                damping = max(0.5 * damping, SMALLEST_STEP)
-            elif sweep.residual < 0.9 * last:
-                damping = min(2.0 * damping, 1.0)
-            light = sweep._replace(posterior=sweep.posterior.without_covariance())
-            sweep, best = light, light if best is sweep else best
-            try:
-                if sweep.posterior.factor.has_products:
-                    v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
-                else:
-                    v = history.following(sweep, last, damping)
-                posterior, made = self._solve_means(v, sweep)
-                n_factorisations += made
-                following = rule.sweep(posterior)
-            except NotPositiveDefiniteError:
-                # overflow, or sites of negative precision: the prior itself was factorised before
-                outcome = Outcome.STALLED
-                break
-            noise = noise_of_merit(rule.prior, sweep)
-            if not np.isfinite(following.residual) or following.merit < sweep.merit - noise:
+            damping = _damping(damping, sweep.residual / last)
+            sweep = sweep.without_covariance()
+            v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+            following, steps = self._renewed(sweep, v)
+            made += steps
+            if following is None or falls(rule, sweep, following):
                 outcome = Outcome.STALLED
                 break
             last, sweep = sweep.residual, following
-            since_best = 0 if sweep.residual < 0.5 * best.residual else since_best + 1
-            if sweep.residual < best.residual:
-                best = sweep
-        if best.residual <= self.tol:
-            outcome = Outcome.CONVERGED
-        best = best._replace(posterior=best.posterior.with_covariance())
-        return End(best, outcome, n_iter, n_factorisations)
+        return best.end(sweep, outcome, n_iter, made)
 
-    def _solve_means(self, v: Array, sweep: Sweep) -> tuple[SitePosterior, int]:
-        """Posterior whose means belong to the variances v, and the factorisations made."""
+    def _matched(self, sweep: Sweep, last: float) -> bool:
+        """Whether the sites match: below tol a step is worth its price while it gains a digit."""
+        stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.has_products
+        return sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck)
+
+    def _renewed(self, sweep: Sweep, v: Array) -> tuple[Sweep | None, int]:
+        """Sweep whose means belong to the variances v, and the factorisations made.
+
+        None for overflow, or sites of negative precision: the prior itself was factorised before.
+        """
         rule = self.rule
-        # what the variances are still off by need not be undercut by far
-        goal = max(1e-2 * self.tol, min(1e-3, 1e-2 * sweep.residual))
-        state, made = self._means(v, sweep, goal)
-        # conditioning on the new sites is one more Newton step, by a factor that is needed anyway
-        return SitePosterior.from_sites(rule.prior, rule.sites(state)), made + 1
+        try:
+            mode, made = self._means(sweep, v)
+            # conditioning on the new sites is one more Newton step, by a factor needed anyway
+            following = rule.sweep(SitePosterior.from_sites(rule.prior, rule.sites(mode)))
+        except NotPositiveDefiniteError:
+            return None, 0
+        return (following if np.isfinite(following.residual) else None), made + 1
 
-    def _means(self, v: Array, sweep: Sweep, tol: float) -> tuple[State, int]:
+    def _means(self, sweep: Sweep, v: Array) -> tuple[ModePoint, int]:
         """Means that belong to variances v, from those of a sweep."""
         rule, posterior = self.rule, sweep.posterior
-        search = NewtonSearch(rule.prior, rule.terms(v), tol, NEWTON_STEPS)
-        if np.any(posterior.sites.tau):
-            start = search.at(posterior.mean_weights, posterior.mean, rule.hint(sweep, v))
-            mode = search.run(start, posterior.factor)
-        else:
-            zero = np.zeros(rule.prior.n)
-            mode = search.run(search.at(zero, zero), None)
-        return mode.state, mode.n_factorisations
+        # what the variances are still off by need not be undercut by far
+        goal = max(1e-2 * self.tol, min(1e-3, 1e-2 * sweep.residual))
+        search = NewtonSearch(rule.prior, rule.terms(v), goal, MEAN_STEPS)
+        start = search.at(posterior.mean_weights, posterior.mean, rule.hint(sweep, v))
+        factor = posterior.factor if np.any(posterior.sites.tau) else None
+        found = search.run(start, factor)
+        return found.point, found.n_factorisations
+
+
+def _newton_is_due(sweep: Sweep, newton_below: float) -> bool:
+    near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
+    return near and sweep.posterior.factor.has_products
+
+
+def _damping(damping: float, growth: float) -> float:
+    """Part of the next step: less where the residual grows, more where it falls."""
+    if growth > 1.0:
+        return max(0.5 * damping, SMALLEST_STEP)
+    return min(2.0 * damping, 1.0) if growth < 0.9 else damping

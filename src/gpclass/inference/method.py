@@ -1,0 +1,148 @@
+"""How an inference method is called: its arguments, checked and converted once for all methods."""
+
+from abc import ABC, abstractmethod
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import Approximation
+from gpclass.inference.cavities import Copies
+from gpclass.inference.sites import Sites
+from gpclass.likelihoods.base import Likelihood
+from gpclass.priors import DensePrior, Prior
+
+Array = NDArray[np.float64]
+A = TypeVar("A", bound=Approximation, covariant=True)
+
+
+class InferenceMethod(Protocol):
+    """A frozen dataclass of settings, called as a pure function."""
+
+    def __call__(
+        self,
+        prior: Prior | ArrayLike,
+        y: ArrayLike,
+        likelihood: Likelihood,
+        *,
+        weights: ArrayLike | None = None,
+        init: Approximation | Sites | None = None,
+    ) -> Approximation:
+        """Approximate ``p(f | y)``; labels in {-1, +1}; ``init`` is where to start from."""
+
+
+class GaussianMethod(ABC, Generic[A]):
+    """An inference method of this library, with the call that all of them share."""
+
+    def __call__(
+        self,
+        prior: Prior | ArrayLike,
+        y: ArrayLike,
+        likelihood: Likelihood,
+        *,
+        weights: ArrayLike | None = None,
+        init: Approximation | Sites | None = None,
+    ) -> A:
+        """Approximate ``p(f | y)`` and the evidence.
+
+        Parameters
+        ----------
+        prior : Prior, or array-like of shape (n, n)
+            Prior of the latent values; an array is taken as `DensePrior`.
+        y : array-like of shape (n,)
+            Labels, -1 or +1.
+        likelihood : Likelihood
+        weights : array-like of shape (n,), default=None
+            Powers of the likelihood terms: a whole number is the row repeated.
+        init : Approximation or Sites, default=None
+            Where to start; None: at the prior.
+
+        Raises
+        ------
+        ValueError
+            For bad labels, weights or lengths, and for a likelihood that the method cannot use.
+        NotPositiveDefiniteError
+            Where K is not positive semi-definite.
+        """
+        data = as_problem(prior, y, weights)
+        copies = Copies(likelihood, data.y, data.weights, data.offset)
+        return self.approximate(data.prior, copies, initial_sites(init, data.prior.n))
+
+    @abstractmethod
+    def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> A:
+        """Approximate the posterior for arguments that have been checked."""
+
+
+def check_limits(max_iter: int, tol: float, fallback: int = 0) -> None:
+    """Refuse limits of an iteration that cannot work."""
+    if max_iter < 1 or not tol > 0 or fallback < 0:
+        raise ValueError(
+            f"max_iter must be at least 1, tol positive and fallback not negative, got {max_iter}, "
+            f"{tol}, {fallback}"
+        )
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a setting that is none of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+class BinaryProblem(NamedTuple):
+    """What every method is called with, checked and converted."""
+
+    prior: Prior
+    y: Array
+    weights: Array
+    offset: Array
+
+
+def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> BinaryProblem:
+    """Check and convert what every method is called with.
+
+    Raises
+    ------
+    ValueError
+        For labels other than -1 and +1, negative or non-finite weights, or unequal lengths.
+    """
+    if not isinstance(prior, Prior):
+        prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.shape != (prior.n,):
+        raise ValueError(
+            f"y must have one label for each of the {prior.n} latent values of the prior, got "
+            f"shape {labels.shape}"
+        )
+    if not np.isin(labels, (-1.0, 1.0)).all():
+        raise ValueError("y must hold -1 and +1 only")
+    offset = np.zeros(prior.n) if prior.mean is None else prior.mean
+    if weights is None:
+        return BinaryProblem(prior, labels, np.ones(prior.n), offset)
+    powers = np.asarray(weights, dtype=np.float64)
+    if powers.shape != labels.shape or not np.isfinite(powers).all() or (powers < 0).any():
+        raise ValueError(
+            f"weights must be {prior.n} finite non-negative numbers, got shape {powers.shape} "
+            f"with minimum {powers.min() if powers.size else 'none'}"
+        )
+    return BinaryProblem(prior, labels, powers, offset)
+
+
+def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
+    """Sites of ``init``, refused where they belong to another number of points."""
+    sites = init.sites if isinstance(init, Approximation) else init
+    if sites is not None and len(sites) != n:
+        raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")
+    return sites
+
+
+def usable_sites(init: Sites | None, prior: Prior) -> Sites:
+    """Sites to start from: those given where the posterior is proper, else sites of zero."""
+    if init is None or not (np.isfinite(init.nu).all() and np.isfinite(init.tau).all()):
+        return Sites.zero(prior.n)
+    if (init.tau < 0).any():
+        try:
+            prior.factor(init.tau)
+        except NotPositiveDefiniteError:
+            return Sites.zero(prior.n)
+    return init
