@@ -37,7 +37,7 @@ from gpclass import GaussianProcessClassifier
 from gpclass.inference import Approximation, Laplace, PosteriorLinearisation
 from gpclass.kernels import Precomputed, pullback
 from gpclass.learning import KeepFixed
-from gpclass.likelihoods import Likelihood, Logit, Probit, by_quadrature
+from gpclass.likelihoods import Likelihood, Logit, Probit
 
 MULTI_CLASS = ["one_vs_rest", "one_vs_one"]
 
@@ -803,7 +803,7 @@ def test_an_inference_without_a_joint_model_takes_the_differences(inference, lik
 
 @dataclass(frozen=True)
 class Own(Likelihood):
-    """A user's likelihood of two classes: the logit's values, the rest by quadrature."""
+    """A user's likelihood of two classes, with the values of the logit."""
 
     name: ClassVar[str] = "own"
     log_concave: ClassVar[bool] = True
@@ -813,11 +813,6 @@ class Own(Likelihood):
 
     def derivatives(self, y, f):
         return Logit().derivatives(y, f)
-
-    tilted_moments = by_quadrature.tilted_moments
-    linearise = by_quadrature.linearise
-    expected_log_prob = by_quadrature.expected_log_prob
-    predict_proba = by_quadrature.predict_proba
 
 
 @pytest.mark.parametrize(

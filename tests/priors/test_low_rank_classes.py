@@ -7,7 +7,7 @@ from gpclass.inference import EP
 from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.priors.classes import ClassPrior
-from priors.low_rank_classes import LowRankClasses, LowRankFactor
+from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor
 
 N, C, RANK = 18, 3, 4
 METHODS = {

@@ -367,8 +367,6 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             self.models_ = found.models
         return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence
 
-    # ------------------------------------------------------ scikit-learn's
-
     def set_params(self, **params: Any) -> "GaussianProcessClassifier":
         """Set arguments by name, ``likelihood__epsilon`` and the like among them.
 

@@ -25,8 +25,8 @@ class Outcome(Enum):
     CONVERGED = "converged to the tolerance that was asked for"
     ROUNDING = (
         "converged as far as float64 allows: the covariance is so large or so badly conditioned "
-        "that rounding alone exceeds the tolerance; the result is the best that can be had, and a "
-        "smaller signal variance or a WhiteKernel would sharpen it"
+        "that rounding alone exceeds the tolerance; from another start the evidence may differ by "
+        "1e-3, and a smaller signal variance or a WhiteKernel would sharpen it"
     )
     DOUBLE_LOOP = "converged to the tolerance that was asked for, by the double loop, a fallback"
     NATURAL_STEPS = (

@@ -168,16 +168,8 @@ class DifferencePosterior:
     def joint(self, K_cross: Covariances, K_new: Covariances) -> tuple[Array, Array]:
         """Latent means, and covariances of all values at m new inputs together.
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C of them
-        K_new : ndarray of shape (m, m), or sequence of C of them
-            Prior covariance of the new inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, m, C)
+        ``K_new`` of shape (m, m), or C of them, is the prior covariance of the new inputs, and
+        ``K_cross`` is as for `predict`. The results have the shapes (m, C) and (m, C, m, C).
         """
         C = self.differences.n_classes
         blocks = one_a_class(K_cross, C, self.differences.n)
@@ -185,19 +177,14 @@ class DifferencePosterior:
         V = np.empty((self.differences.size, m, C))
         covariance = np.zeros((m, C, m, C))
         for c, (K, new) in enumerate(zip(blocks, one_a_class(K_new, C, m), strict=True)):
-            part = np.empty((self.differences.size, m))
-            self.differences.cross_covariance(K, c, part)
-            V[:, :, c] = part
+            self.differences.cross_covariance(K, c, V[:, :, c])
             covariance[:, c, :, c] = new
-        W = V.reshape(len(V), m * C)
-        total = covariance.reshape(m * C, m * C)
-        n_positive = self._half_solve(W)
-        linalg.add_row_products(total, W[:n_positive], -1.0)
-        linalg.add_row_products(total, W[n_positive:], 1.0)
-        linalg.mirror_lower(total)
+        total = self.posterior.factor.conditional_covariance(
+            V.reshape(len(V), m * C), covariance.reshape(m * C, m * C)
+        )
         weights = self.mean_weights
         mean = np.stack([weights[:, c] @ K for c, K in enumerate(blocks)], axis=1)
-        return mean, covariance
+        return mean, total.reshape(m, C, m, C)
 
     def _half_solve(self, V: Array) -> int:
         """Overwrite V by W with ``V^T R V = W_+^T W_+ - W_-^T W_-``; return the rows of W_+."""

@@ -57,7 +57,7 @@ class Objective:
         except FAILURES:
             self.trace.append(np.nan)
             return None
-        if not result.log_evidence <= LARGEST_EVIDENCE:  # a posterior's collapse, or rounding gone wild
+        if not result.log_evidence <= LARGEST_EVIDENCE:  # a collapse, or rounding
             self.trace.append(np.nan)
             return None
         self.trace.append(result.log_evidence)

@@ -278,7 +278,7 @@ class DenseClasses(JointPriorForm):
         self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
     ) -> ClassPrior:
         """`ClassPrior` of the kernels at the inputs X."""
-        covariances = []
+        covariances: list[Array] = []
         for kernel, jitter in zip(kernels, jitters, strict=True):
             with np.errstate(over="ignore", invalid="ignore"):  # refused by ClassPrior
                 K = evaluate(kernel, X)
@@ -286,8 +286,8 @@ class DenseClasses(JointPriorForm):
                 K = K.copy()
                 K.flat[:: len(K) + 1] += jitter
             covariances.append(K)
-        K = covariances if len(kernels) > 1 else covariances[0]
-        return ClassPrior(K, n_classes, ", ".join(map(str, kernels)))
+        held = covariances if len(kernels) > 1 else covariances[0]
+        return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
 
     def pull(self, kernels: Sequence[Any], X: Any, prior: ClassPrior | None, G: Array) -> Array:
         """Gradient by the theta of each kernel in turn; the prior spares its evaluation."""

@@ -192,10 +192,9 @@ class CoupledFactor(JointFactor):
         V = np.einsum("ij,ij->i", E, K) / np.where(usable, d, 1.0)
         rest = np.flatnonzero(~usable)
         if len(rest):
-            columns = np.ascontiguousarray(K[rest].T)
-            self._half_solve(c, columns)
-            V[rest] = K[rest, part.start + rest] - np.einsum("ij,ij->j", columns, columns)
-        return np.maximum(V, 0.0)
+            reduction = self._half_solve(c, np.ascontiguousarray(K[rest].T))
+            V[rest] = K[rest, part.start + rest] - reduction
+        return np.asarray(np.maximum(V, 0.0))
 
     def _E_K_rows(self, part: slice, E: Array, V: Array) -> Array:
         """Rows of ``(E_c K_c)^T`` for all classes, shape (rows, C, n); written over E."""

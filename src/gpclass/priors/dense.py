@@ -112,15 +112,7 @@ class DenseFactor(SiteFactor):
 @final
 @dataclass(frozen=True)
 class DenseCovariance(PosteriorCovariance):
-    """A `DenseFactor` with the inverse of its M.
-
-    Parameters
-    ----------
-    factor : DenseFactor
-    M_inv : ndarray of shape (n, n)
-        Lower triangle of ``M^-1``.
-    variances : ndarray of shape (n,)
-    """
+    """A `DenseFactor` with the lower triangle of its ``M^-1``, and the marginal variances."""
 
     factor: DenseFactor
     M_inv: Array
@@ -153,13 +145,10 @@ class DenseCovariance(PosteriorCovariance):
             linalg.mirror_lower(G)
             usable = s > TINY_SCALE
             h = np.where(usable, by_variance, 0.0) / np.where(usable, s, 1.0) ** 2
-            parts = [
-                (G[rows] * np.sqrt(np.abs(h[rows]))[:, None], sign)
-                for sign, rows in ((1.0, h > 0), (-1.0, h < 0))
-            ]
+            up, down = (G[rows] * np.sqrt(np.abs(h[rows]))[:, None] for rows in (h > 0, h < 0))
             G *= -0.5
-            for Y, sign in parts:
-                linalg.add_row_products(G, Y, sign)
+            linalg.add_row_products(G, up, 1.0)
+            linalg.add_row_products(G, down, -1.0)
             linalg.scale_rows_and_columns(G, s, out=G)
         linalg.add_symmetric_outer(G, c, a, 0.5)
         linalg.mirror_lower(G)
@@ -171,12 +160,8 @@ class DenseCovariance(PosteriorCovariance):
 class DenseProducts(CovarianceProducts):
     """Products with Sigma and its square, both in the memory of one matrix.
 
-    Parameters
-    ----------
-    triangles : ndarray of shape (n, n)
-        Sigma strictly below the diagonal, its square strictly above; the diagonal is zero.
-    variances : ndarray of shape (n,)
-        The diagonal of Sigma.
+    ``triangles`` has Sigma strictly below the diagonal and its square strictly above; ``variances``
+    is the diagonal of Sigma.
     """
 
     triangles: Array
@@ -194,12 +179,7 @@ class DenseProducts(CovarianceProducts):
 @final
 @dataclass(frozen=True)
 class DenseSequential(SequentialCovariance):
-    """The lower triangle of Sigma, which `update` overwrites.
-
-    Parameters
-    ----------
-    Sigma : ndarray of shape (n, n)
-    """
+    """The lower triangle of Sigma, which `update` overwrites."""
 
     Sigma: Array
 

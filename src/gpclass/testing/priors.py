@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.priors import Prior, PriorForm, SiteFactor
@@ -137,9 +136,9 @@ def _check_pullback(
         ("pullback of means and variances", (a, g, h), explicit + by_means + by_variances),
         ("pullback of variances", (a, None, h), explicit + by_variances),
     ):
-        got = prior.inner(covariance.pullback(*arguments))
+        along_K = prior.inner(covariance.pullback(*arguments))
         size = 0.5 * float(a @ K @ a) + abs(by_means) + float(np.abs(h) @ variances)
-        _close(f"{law}, along K", got, want, rtol, size)
+        _close(f"{law}, along K", along_K, want, rtol, size)
 
 
 def _check_sequential(
