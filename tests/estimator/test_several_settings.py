@@ -105,7 +105,7 @@ def test_draws_come_from_all_settings(fitted):
 
 
 def test_what_is_reported_is_that_of_the_best_setting(fitted):
-    model, alone, X, y = fitted
+    model, alone, _, _ = fitted
     assert model.converged_
     best = alone[int(np.argmax(WEIGHTS))]
     np.testing.assert_array_equal(model.kernel_.theta, best.kernel_.theta)

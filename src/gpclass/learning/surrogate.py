@@ -137,5 +137,5 @@ def _label_terms(there: Problem, sites: Any) -> LabelTerms | None:
     if not len(there.likelihood.theta):
         return None
     posterior, copies = there.site_terms(there.posterior(there.prior(), sites))
-    cavities = Cavities.of(posterior, copies.count)
+    cavities = Cavities.of(posterior.with_covariance(), copies.count)
     return LabelTerms(copies, cavities) if cavities.proper else None
