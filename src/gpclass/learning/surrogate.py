@@ -91,13 +91,7 @@ class Surrogate:
     def of(
         cls, problem: Problem, theta: Array, sites: Any, value: float, gradient: Array
     ) -> "Surrogate":
-        """Hold the sites that were found at theta, where the evidence has this value and gradient.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where the sites have no proper posterior.
-        """
+        """Hold the sites found at theta, where the evidence has this value and gradient."""
         there = problem.at(theta)
         terms = _label_terms(there, sites)
         plain = cls(problem, theta, sites, terms, 0.0, np.zeros(len(theta)))
