@@ -95,7 +95,7 @@ class BinaryModel(Model):
         weights = np.array([setting.weight for setting in settings])
         with np.errstate(divide="ignore"):
             weighted = np.stack(found) + np.log(weights)[:, None, None]
-        return np.logaddexp.reduce(weighted, axis=0)
+        return np.asarray(np.logaddexp.reduce(weighted, axis=0))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the latent function at new inputs together, shape (m, n_samples).

@@ -77,7 +77,7 @@ class JointModel(Model):
         total = np.zeros((len(X), self.problem.n_classes))
         for setting in settings:
             total += setting.weight * _probabilities_at(setting, X)
-        return total / total.sum(axis=1, keepdims=True)
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the classes' latent functions at new inputs together, shape (m, C, n_samples)."""
@@ -107,7 +107,8 @@ def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
             found_mean, found_covariance = posterior.predict(K_cross, k_diag)
         mean[part], covariance[part] = found_mean[:size], found_covariance[:size]
-    lost = ~(np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2)))
+    known = np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
+    lost = np.asarray(~known)
     if lost.any():
         mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(n_classes)
         warn_of_overflow(problem, lost)
