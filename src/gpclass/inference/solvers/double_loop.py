@@ -12,7 +12,7 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import MEMORY, extrapolate
+from gpclass.inference.solvers.acceleration import extrapolate
 from gpclass.inference.solvers.newton import EPS
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
 from gpclass.inference.solvers.rule import (
@@ -41,6 +41,8 @@ RUN_AWAY: Final = 1e6
 CG_STEPS: Final = 200
 # Factorisations for each outer step that is allowed, on average: most take one.
 FACTORISATIONS: Final = 4
+# Outer steps that an accelerated one combines.
+MEMORY: Final = 8
 
 
 class _Marginals(NamedTuple):
