@@ -150,6 +150,7 @@ def test_the_objective_of_a_singular_covariance():
 # ------------------------------------------------------------------ learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("inference", "likelihood"),

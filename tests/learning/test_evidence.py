@@ -210,6 +210,7 @@ def test_every_evaluation_lies_within_the_bounds():
         assert tuple(np.flatnonzero(on_bound)) == run.at_bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_restarts", [0, 3])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ def test_a_subset_leads_out_of_a_bad_start():
     assert found.runs[0].n_evaluations < 0.5 * alone.runs[0].n_evaluations
 
 
+@pytest.mark.slow
 def test_a_kernel_for_each_class_is_led_as_well():
     kernel = CompoundKernel([ConstantKernel(1.0) * Matern(1.0, nu=2.5) for _ in range(3)])
     problem = make_problem(n=160, kernel=kernel)

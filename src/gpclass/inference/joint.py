@@ -4,7 +4,7 @@
 | --- | --- | --- | --- | --- |
 | `Softmax` | RW06 eq. 3.34 | `SoftmaxLaplace` | a row | E[softmax] |
 | `MultinomialProbit` | RJV13 eq. 3 | `nested_ep` | a latent ``f_y - f_j + u`` | P(largest) |
-| `LatentDifferences` | KG06 section 4 | a binary method | a difference ``f_y - f_j`` | by the terms |
+| `LatentDifferences` | KG06 section 4 | binary method | a difference ``f_y - f_j`` | by its terms |
 
 A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.JointProblem` is.
 """
