@@ -60,7 +60,7 @@ def _fixed_point(tried: list[Array], found: list[Array]) -> Array:
 
 
 class _Marginals(NamedTuple):
-    """Means and variances of the outer loop's marginals eta."""
+    """Means and variances of the outer loop's marginals."""
 
     m: Array
     v: Array
@@ -93,7 +93,8 @@ class _Outer:
         self.tried = [*self.tried, self._coordinates(self.eta)][-MEMORY:]
         self.found = [*self.found, self._coordinates(self.plain)][-MEMORY:]
         m, log_v = np.split(_fixed_point(self.tried, self.found), 2)
-        self.eta = _Marginals(m * self.deviation, np.exp(log_v))
+        # an extrapolation may go anywhere, but not beyond float64
+        self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
 
     def take_back(self) -> None:
         """Return to the plain step, which raises the value."""
