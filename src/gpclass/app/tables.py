@@ -88,7 +88,7 @@ def class_labels(column: Any) -> NDArray[Any]:
 
 
 def write_table(frame: Any, path: Path) -> None:
-    """Write a frame without its index, by the ending of the file, whose folder is made if need be."""
+    """Write a frame without its index, by the ending of the file; make its folder."""
     check_suffix(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() in (".parquet", ".pq"):

@@ -1,7 +1,7 @@
 """Kernels as plain data, so that a saved model contains no types but ours.
 
-A loader such as skops builds only types that it trusts. It does not know scikit-learn's kernels, but
-a kernel is a name out of a closed list and numbers.
+A loader such as skops builds only types that it trusts. It does not know scikit-learn's kernels,
+but a kernel is a name out of a closed list and numbers.
 """
 
 import inspect
