@@ -126,7 +126,7 @@ class NestedPrior(Prior):
         raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":
-        """Factorise for site precisions (totals over a row's copies); probit terms' are positive."""
+        """Factorise for site precisions, totals over a row's copies; none may be negative."""
         if not (tau >= 0.0).all():
             raise NotPositiveDefiniteError(
                 f"site precisions under a NestedPrior must not be negative, got {np.min(tau)}"
