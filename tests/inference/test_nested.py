@@ -258,6 +258,7 @@ def moved_evidence(Ks, directions, shared, codes, t, weights=None):
     return nested_ep(as_prior(moved, shared), codes, TIGHT, weights).log_evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
 @pytest.mark.parametrize("signal", [0.5, 3.0, 30.0])
 def test_gradient_agrees_with_differences(shared, signal):

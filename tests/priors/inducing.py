@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from tests.priors.low_rank import LowRankPrior
 
 from gpclass import kernels
 from gpclass.priors import PriorForm
-from tests.priors.low_rank import LowRankPrior
 
 
 @dataclass(frozen=True)

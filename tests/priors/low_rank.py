@@ -89,8 +89,8 @@ class LowRankFactor(SiteFactor, PosteriorCovariance, CovarianceProducts):
         c = 0.5 * a if by_mean is None else 0.5 * a + self.solve(by_mean)
         h = np.zeros((len(a), 1)) if by_variance is None else by_variance[:, None]
         PU = h * (p * U - Q @ (F.T @ U))
-        GU = 0.5 * (np.outer(c, a @ U) + np.outer(a, c @ U) + F @ (F.T @ U)) + p * PU - F @ (Q.T @ PU)
-        GU -= 0.5 * (self.tau * self.p)[:, None] * U
+        GU = 0.5 * (np.outer(c, a @ U) + np.outer(a, c @ U) + F @ (F.T @ U)) + p * PU
+        GU -= F @ (Q.T @ PU) + 0.5 * (self.tau * self.p)[:, None] * U
         G_diag = c * a - 0.5 * (self.tau * self.p - (F * F).sum(axis=1))
         G_diag += (h * p * p)[:, 0] + (F * (F @ (Q.T @ (h * Q)) - 2.0 * h * p * Q)).sum(axis=1)
         return 2.0 * GU, G_diag

@@ -1,15 +1,19 @@
 """Inference and learning on a prior that never forms an n x n matrix."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
+from tests.priors.inducing import InducingPoints
+from tests.priors.low_rank import LowRankPrior
 
+from gpclass.estimator.binary_model import BinaryModel
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, TangentBound, Variational
+from gpclass.learning import BinaryProblem, MaximiseEvidence
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import Dense, DensePrior
 from gpclass.testing import check_prior, check_prior_form
-from tests.priors.inducing import InducingPoints
-from tests.priors.low_rank import LowRankPrior
 
 N = 40
 METHODS = {
@@ -84,9 +88,31 @@ def test_method_agrees_with_the_dense_prior(name, data):
     np.testing.assert_allclose(G[1], np.diagonal(G_dense), atol=1e-6)
     gradient = form.pull(kernel, X, low_rank, G)
     for k, step in enumerate(1e-4 * np.eye(len(kernel.theta))):
-        ends = [
-            method(form.make(kernel.clone_with_theta(kernel.theta + s * step), X, 0.0), y, likelihood)
-            for s in (1.0, -1.0)
-        ]
-        slope = (ends[0].log_evidence - ends[1].log_evidence) / 2e-4
+        ends = []
+        for theta in (kernel.theta + step, kernel.theta - step):
+            prior = form.make(kernel.clone_with_theta(theta), X, 0.0)
+            ends.append(method(prior, y, likelihood).log_evidence)
+        slope = (ends[0] - ends[1]) / 2e-4
         assert gradient[k] == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def test_learner_and_model_take_any_form_of_the_prior(data):
+    X, y, Z = data
+    form, X_new = InducingPoints(Z), np.random.default_rng(5).standard_normal((9, 2))
+    problem = BinaryProblem(2.0 * RBF(1.0), X, y, Probit(), EP(), prior_form=form)
+    learned = MaximiseEvidence().learn(problem, problem.theta[None])
+    start, end = (problem.evaluate(theta) for theta in (problem.theta, learned.theta))
+    assert learned.log_evidence > start.log_evidence + 0.1
+    assert np.abs(end.gradient).max() < 1e-3
+
+    model = pickle.loads(pickle.dumps(BinaryModel.of(problem, learned)))
+    mean, variance = model.latent(X_new)
+    kernel = problem.at(learned.theta).kernel
+    low_rank = form.make(kernel, X, 0.0)
+    K = low_rank.U @ low_rank.U.T + np.diag(low_rank.delta)
+    want = EP()(DensePrior(K), y, Probit()).posterior.predict(*form.cross(kernel, X, X_new))
+    np.testing.assert_allclose(mean, want[0], atol=1e-6)
+    np.testing.assert_allclose(variance, want[1], atol=1e-6)
+    assert model.sample(X_new, 3, np.random.RandomState(0)).shape == (9, 3)
+    P = np.exp(model.log_probabilities(X_new))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-12)

@@ -6,12 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.stats import binomtest
 
 from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
 from gpclass.metrics import Floats, Integers, check_probabilities
-
-__all__ = ["ErrorRejectDisplay", "ReliabilityDisplay"]
 
 
 def require_matplotlib(module: str) -> Any:
@@ -133,10 +131,10 @@ class ReliabilityDisplay:
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
         if classes.size == 2:
-            prob, hit = proba[:, 1], (codes == 1).astype(np.float64)
+            prob, hit = proba[:, 1], codes == 1
             event = f"class {classes[1]!s}"
         else:
-            prob, hit = proba.max(axis=1), (proba.argmax(axis=1) == codes).astype(np.float64)
+            prob, hit = proba.max(axis=1), proba.argmax(axis=1) == codes
             event = "the most probable class"
         if strategy == "quantile":
             edges = np.unique(np.quantile(prob, np.linspace(0.0, 1.0, n_bins + 1)))
@@ -148,10 +146,14 @@ class ReliabilityDisplay:
         counts = np.bincount(index)
         used = counts > 0
         counts = counts[used]
-        frequency = np.bincount(index, weights=hit)[used] / counts
-        lower, upper = _wilson_interval(frequency, counts, confidence)
+        hits = np.bincount(index[hit], minlength=len(used))[used]
+        intervals = [
+            binomtest(k, n).proportion_ci(confidence, "wilson")
+            for k, n in zip(hits.tolist(), counts.tolist(), strict=True)
+        ]
+        lower, upper = np.array(intervals).T
         return cls(
-            prob_true=frequency,
+            prob_true=hits / counts,
             prob_pred=np.bincount(index, weights=prob)[used] / counts,
             counts=counts,
             lower=lower,
@@ -225,21 +227,6 @@ class ReliabilityDisplay:
             ax.legend(loc="upper left", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _wilson_interval(
-    frequency: Floats, counts: Integers, confidence: float
-) -> tuple[Floats, Floats]:
-    """Return Wilson's interval, which stays in [0, 1] and is not empty at 0 of n."""
-    z = float(ndtri(0.5 + 0.5 * confidence))
-    scale = 1.0 / (1.0 + z * z / counts)
-    centre = (frequency + 0.5 * z * z / counts) * scale
-    half = z * scale * np.sqrt(frequency * (1.0 - frequency) / counts + 0.25 * (z / counts) ** 2)
-    # Rounding can put the end a few ulp beyond the observed frequency at 0 and n of n.
-    return (
-        np.clip(np.minimum(centre - half, frequency), 0.0, 1.0),
-        np.clip(np.maximum(centre + half, frequency), 0.0, 1.0),
-    )
 
 
 @dataclass(eq=False)

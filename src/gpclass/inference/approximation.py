@@ -25,8 +25,8 @@ class Outcome(Enum):
     CONVERGED = "converged to the tolerance that was asked for"
     ROUNDING = (
         "converged as far as float64 allows: the covariance is so large or so badly conditioned "
-        "that rounding alone exceeds the tolerance; the result is the best that can be had, and a "
-        "smaller signal variance or a WhiteKernel would sharpen it"
+        "that rounding alone exceeds the tolerance; from another start the evidence may differ by "
+        "1e-3, and a smaller signal variance or a WhiteKernel would sharpen it"
     )
     DOUBLE_LOOP = "converged to the tolerance that was asked for, by the double loop, a fallback"
     NATURAL_STEPS = (
@@ -136,6 +136,10 @@ class SitePosterior:
         if self.covariance is None:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
         return self.covariance.variances
+
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df = (nu^T m - log |I + T K|) / 2``."""
+        return 0.5 * (float(self.sites.nu @ self.mean) - self.factor.log_det)
 
     def divergence(self) -> float:
         """``KL(q || p) = (log |I + T K| - sum_i tau_i v_i + a^T m) / 2``; asks for `variance`."""

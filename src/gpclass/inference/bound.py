@@ -12,7 +12,7 @@ from gpclass.inference.laplace import Laplace
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import MarginalRule, Sweep, mismatch
+from gpclass.inference.solvers.rule import Limits, MarginalRule, Sweep, mismatch
 from gpclass.inference.variational import maximise_bound
 from gpclass.likelihoods import Logit
 from gpclass.priors import Prior
@@ -164,6 +164,8 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         Sweeps over all rows, as in `Variational` (lower), or Newton steps (upper).
     tol : float, default=1e-8
         As in `EP` (lower), or the largest entry of the gradient at the mode (upper).
+    fallback : int, default=4
+        As in `EP` (lower).
 
     References
     ----------
@@ -185,11 +187,12 @@ class TangentBound(GaussianMethod[BoundApproximation]):
     side: Side = "lower"
     max_iter: int = 100
     tol: float = 1e-8
+    fallback: int = 4
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
         check_choice("side", self.side, ("lower", "upper"))
-        check_limits(self.max_iter, self.tol)
+        check_limits(self.max_iter, self.tol, self.fallback)
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> BoundApproximation:
         """Find the best tangents and the Gaussian."""
@@ -203,7 +206,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         if self.side == "upper":
             return self._upper(prior, copies, None if init is None else start)
         rule = TangentRule(prior, copies)
-        end = maximise_bound(rule, start, self.tol, self.max_iter)
+        end = maximise_bound(rule, start, self.tol, Limits(self.max_iter, self.fallback))
         fields = end.fields(rule, end.sweep.objective)
         return BoundApproximation(*fields, "lower", end.sweep.posterior)
 

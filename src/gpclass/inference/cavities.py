@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.inference.approximation import SitePosterior
+from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import EPS, TINY, Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
 
@@ -36,16 +37,7 @@ class Copies:
 
     A weight w is ``n = ceil(w)`` copies of the term to the power ``w / n``: for a whole number
     just the row repeated, and never a power above one, whose site could not be taken out of the
-    posterior.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    weights : ndarray of shape (n,)
-    offset : ndarray of shape (n,)
-        Prior mean: cavities are about it, the likelihood is not.
+    posterior. Labels y are -1 and +1; ``offset`` is the prior mean, about which the sites are.
     """
 
     likelihood: Likelihood
@@ -57,11 +49,6 @@ class Copies:
     def count(self) -> Array:
         """Copies of each row; at least one, of a power of zero, where the weight is zero."""
         return copies_of(self.weights)
-
-    @property
-    def power(self) -> Array:
-        """Power of each copy, between zero and one."""
-        return np.asarray(self.weights / self.count)
 
     def rows(self, rows: Rows | None) -> tuple[Array, Array, Array]:
         """Labels, prior means and weights of some rows, None for all."""
@@ -92,7 +79,9 @@ class Copies:
 
     def log_z_gradient(self, mean: Array, var: Array) -> Array:
         """Derivatives of all copies' log Z by the likelihood's hyperparameters, shape (p,)."""
-        gradient = self.likelihood.log_z_gradient(self.y, mean + self.offset, var, self.power)
+        gradient = self.likelihood.log_z_gradient(
+            self.y, mean + self.offset, var, self.weights / self.count
+        )
         return np.asarray(gradient @ self.count)
 
 
@@ -142,15 +131,8 @@ class Cavities(NamedTuple):
         return cls(m - v * (nu - tau * m), v)
 
 
-class SiteUpdate(NamedTuple):
-    """Sites that match tilted moments, of one copy of each row."""
-
-    nu: Array
-    tau: Array
-
-
-def match(moments: TiltedMoments, cavity_var: Array) -> SiteUpdate:
-    """Site precision ``1 / tilted variance - 1 / cavity variance`` of each row, and its nu.
+def match(moments: TiltedMoments, cavity_var: Array) -> Sites:
+    """Site of each row: ``tau = 1 / tilted variance - 1 / cavity variance``, and its nu.
 
     The precision is ``-d2 log Z / dm2 / (1 + v d2 log Z / dm2)``, so that of a label that says
     next to nothing keeps its digits.
@@ -158,7 +140,7 @@ def match(moments: TiltedMoments, cavity_var: Array) -> SiteUpdate:
     reduction = moments.variance / np.maximum(cavity_var, TINY)
     with np.errstate(over="ignore"):  # a label far on the wrong side of a step
         tau = np.minimum(-moments.d2_mean / np.maximum(reduction, TINY), LARGEST_PRECISION)
-    return SiteUpdate(moments.d_mean + tau * moments.mean, tau)
+    return Sites(moments.d_mean + tau * moments.mean, tau)
 
 
 class CavityDetail(NamedTuple):
@@ -179,11 +161,7 @@ class CavityTerms:
     ``phi(f) = log Z(x) + v (d log Z / dx)^2 / 2`` at the x whose tilted mean is f: concave, with
     ``phi' = d log Z / dx`` and ``phi'' = -tau``, the precision of the matching site.
 
-    Parameters
-    ----------
-    copies : Copies
-    v : ndarray of shape (n,)
-        Cavity variances.
+    ``v`` has the cavity variances, shape (n,).
     """
 
     copies: Copies

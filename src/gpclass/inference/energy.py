@@ -32,16 +32,7 @@ class Energy:
     ``S = count s``, so all derivatives vanish with ``mu^ - mu``:
     ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i``.
 
-    Parameters
-    ----------
-    copies : Copies
-    posterior : SitePosterior
-    cavities : Cavities
-    moments : TiltedMoments
-
-    References
-    ----------
-    RW06 eq. 3.65; GTS19 eq. 18 is this at the sites of posterior linearisation: its
+    GTS19 eq. 18 is this at the sites of posterior linearisation: its
     ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times a scaled cavity.
     """
 

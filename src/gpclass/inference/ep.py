@@ -1,6 +1,8 @@
 """Expectation propagation (RW06 section 3.6)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -14,7 +16,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import SiteRule, Solver, Sweep, first_to_converge, mismatch
+from gpclass.inference.solvers.rule import Limits, SiteRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.priors import Prior
@@ -122,10 +124,13 @@ class EP(GaussianMethod[EPApproximation]):
     ----------
     schedule : {"parallel", "sequential"}, default="parallel"
     max_iter : int, default=100
-        Sweeps over all rows, of each of the solvers that are tried.
+        Sweeps over all rows, of the first solver.
     tol : float, default=1e-8
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
+    fallback : int, default=4
+        Sweeps that all solvers which take over from the first may make together, in units of
+        `max_iter`; 0 for the first solver alone.
 
     References
     ----------
@@ -144,11 +149,12 @@ class EP(GaussianMethod[EPApproximation]):
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
+    fallback: int = 4
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
         check_choice("schedule", self.schedule, SCHEDULES)
-        check_limits(self.max_iter, self.tol)
+        check_limits(self.max_iter, self.tol, self.fallback)
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> EPApproximation:
         """Find the sites whose tilted moments match."""
@@ -156,17 +162,17 @@ class EP(GaussianMethod[EPApproximation]):
         concave = copies.likelihood.log_concave and copies.likelihood.smooth
         if concave and self.schedule == "parallel":
             sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-        end = first_to_converge(rule, self._solvers(rule, concave), sites)
+        limits = Limits(self.max_iter, self.fallback)
+        end = first_to_converge(rule, self._solvers(rule, concave), sites, limits)
         energy = Energy.of(copies, end.sweep.posterior)
         return EPApproximation(*end.fields(rule, energy.value), energy)
 
-    def _solvers(self, rule: EPRule, concave: bool) -> list[Solver]:
-        sequential = SequentialSweeps(rule, self.tol, self.max_iter)
-        # its steps are many and small where it is needed
-        double_loop = DoubleLoop(rule, self.tol, 5 * self.max_iter)
+    def _solvers(self, rule: EPRule, concave: bool) -> list[Callable[[int], Solver]]:
+        sequential = partial(SequentialSweeps, rule, self.tol)
+        double_loop = partial(DoubleLoop, rule, self.tol)
         if self.schedule == "sequential":
             return [sequential, double_loop]
         if concave:
-            return [VarianceIteration(rule, self.tol, self.max_iter), double_loop]
-        parallel = NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
+            return [partial(VarianceIteration, rule, self.tol), double_loop]
+        parallel = partial(NaturalSteps, rule, self.tol, outcome=Outcome.CONVERGED)
         return [parallel, sequential, double_loop]

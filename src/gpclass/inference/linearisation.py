@@ -1,6 +1,8 @@
 """Posterior linearisation (GTS19)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, final
 
 import numpy as np
@@ -14,7 +16,7 @@ from gpclass.inference.method import GaussianMethod, check_choice, check_limits,
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import MarginalRule, Solver, Sweep, first_to_converge, mismatch
+from gpclass.inference.solvers.rule import Limits, MarginalRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import Likelihood
@@ -127,14 +129,15 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
     ----------
     schedule : {"parallel", "sequential"}, default="parallel"
     max_iter : int, default=100
-        Sweeps over all rows, of each of the solvers that are tried.
+        Sweeps over all rows, of the first solver.
     tol : float, default=1e-8
+        As in `EP`.
+    fallback : int, default=4
         As in `EP`.
 
     References
     ----------
-    GTS19, Algorithms 1 and 2 and eq. 18: its ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times
-    a scaled cavity, so (18) is the EP energy.
+    GTS19, Algorithms 1 and 2 and eq. 18, which is the EP energy (`gpclass.inference.energy`).
 
     Examples
     --------
@@ -148,28 +151,30 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
+    fallback: int = 4
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
         check_choice("schedule", self.schedule, SCHEDULES)
-        check_limits(self.max_iter, self.tol)
+        check_limits(self.max_iter, self.tol, self.fallback)
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> EnergyApproximation:
         """Find the sites that are their own posterior's regressions."""
         rule, sites = LinearisationRule(prior, copies), usable_sites(init, prior)
         sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-        damped = NaturalSteps(rule, self.tol, 5 * self.max_iter, Outcome.DAMPED)
-        end = first_to_converge(rule, [self._solver(rule), damped], sites)
+        damped = partial(NaturalSteps, rule, self.tol, outcome=Outcome.DAMPED)
+        limits = Limits(self.max_iter, self.fallback)
+        end = first_to_converge(rule, [self._first(rule), damped], sites, limits)
         collapsed = end.sweep.posterior.sites.tau * prior.diagonal > COLLAPSED
         if not end.outcome.converged and collapsed.any():
             end = end._replace(outcome=Outcome.NO_FIXED_POINT)
         return EnergyApproximation.of(rule, end)
 
-    def _solver(self, rule: LinearisationRule) -> Solver:
+    def _first(self, rule: LinearisationRule) -> Callable[[int], Solver]:
         likelihood = rule.copies.likelihood
         if self.schedule == "sequential":
-            return SequentialSweeps(rule, self.tol, self.max_iter)
+            return partial(SequentialSweeps, rule, self.tol)
         if likelihood.log_concave and likelihood.smooth:
-            return VarianceIteration(rule, self.tol, self.max_iter)
+            return partial(VarianceIteration, rule, self.tol)
         # there may be several fixed points: the plain iteration says which is meant
-        return NaturalSteps(rule, self.tol, self.max_iter, Outcome.CONVERGED)
+        return partial(NaturalSteps, rule, self.tol, outcome=Outcome.CONVERGED)

@@ -74,10 +74,13 @@ class GaussianMethod(ABC, Generic[A]):
         """Approximate the posterior for arguments that have been checked."""
 
 
-def check_limits(max_iter: int, tol: float) -> None:
+def check_limits(max_iter: int, tol: float, fallback: int = 0) -> None:
     """Refuse limits of an iteration that cannot work."""
-    if max_iter < 1 or not tol > 0:
-        raise ValueError(f"max_iter must be at least 1 and tol positive, got {max_iter}, {tol}")
+    if max_iter < 1 or not tol > 0 or fallback < 0:
+        raise ValueError(
+            f"max_iter must be at least 1, tol positive and fallback not negative, got {max_iter}, "
+            f"{tol}, {fallback}"
+        )
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -95,9 +98,7 @@ class BinaryProblem(NamedTuple):
     offset: Array
 
 
-def as_problem(
-    prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None
-) -> BinaryProblem:
+def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> BinaryProblem:
     """Check and convert what every method is called with.
 
     Raises

@@ -1,6 +1,7 @@
 """Variational inference: the Gaussian of the largest evidence bound."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -15,8 +16,8 @@ from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
 from gpclass.inference.solvers.rule import (
     End,
+    Limits,
     MarginalRule,
-    Solver,
     Sweep,
     first_to_converge,
     mismatch,
@@ -108,18 +109,18 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
     return Sites(weights * expected.d_mean + tau * m, tau)
 
 
-def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, max_iter: int) -> End:
+def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, limits: Limits) -> End:
     """Maximise the objective of a rule over all Gaussians, from sites.
 
     For a log-concave likelihood by renewal of the variances; where that fails or does not apply,
     by natural-gradient steps with a line search.
     """
     likelihood = rule.copies.likelihood
-    solvers: list[Solver] = [NaturalSteps(rule, tol, 5 * max_iter, Outcome.NATURAL_STEPS)]
-    if likelihood.log_concave and likelihood.smooth:
-        solvers.insert(0, VarianceIteration(rule, tol, max_iter))
-        sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-    return first_to_converge(rule, solvers, sites)
+    steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)
+    if not (likelihood.log_concave and likelihood.smooth):
+        return first_to_converge(rule, [steps, steps], sites, limits)
+    sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
+    return first_to_converge(rule, [partial(VarianceIteration, rule, tol), steps], sites, limits)
 
 
 @final
@@ -140,8 +141,10 @@ class Variational(GaussianMethod[Approximation]):
         What `log_evidence` is: the bound, or the EP energy at the same sites, which is closer to
         the truth and a better objective for hyperparameters (Li, John & Solin 2023).
     max_iter : int, default=100
-        Sweeps over all rows, of the first solver; those that take over may make five times as many.
+        Sweeps over all rows, of the first solver.
     tol : float, default=1e-8
+        As in `EP`.
+    fallback : int, default=4
         As in `EP`.
 
     References
@@ -162,16 +165,18 @@ class Variational(GaussianMethod[Approximation]):
     evidence: str = "bound"
     max_iter: int = 100
     tol: float = 1e-8
+    fallback: int = 4
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
         check_choice("evidence", self.evidence, EVIDENCES)
-        check_limits(self.max_iter, self.tol)
+        check_limits(self.max_iter, self.tol, self.fallback)
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> Approximation:
         """Maximise the bound."""
         rule = VariationalRule(prior, copies)
-        end = maximise_bound(rule, usable_sites(init, prior), self.tol, self.max_iter)
+        limits = Limits(self.max_iter, self.fallback)
+        end = maximise_bound(rule, usable_sites(init, prior), self.tol, limits)
         if self.evidence == "ep":
             return EnergyApproximation.of(rule, end)
         return VariationalApproximation(*end.fields(rule, end.sweep.objective), copies)

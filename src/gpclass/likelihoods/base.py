@@ -86,7 +86,9 @@ class Likelihood(ABC):
         """Moments of ``p(y|f) N(f|mean, var)`` (RW06 eq. 3.58)."""
         return by_quadrature.tilted_moments(self, y, mean, var)
 
-    def power_moments(self, power: Array, y: Array, mean: Array, var: Array) -> TiltedMoments:
+    def power_moments(
+        self, power: Array | float, y: Array, mean: Array, var: Array
+    ) -> TiltedMoments:
         """Moments of ``p(y|f)^power N(f|mean, var)``, powers from zero to one.
 
         Raises
@@ -127,17 +129,7 @@ class Likelihood(ABC):
         return ()
 
     def with_theta(self, theta: Array) -> Self:
-        """Return the likelihood of other hyperparameters.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Their logarithms.
-
-        Returns
-        -------
-        Likelihood
-            Of the same class; the object itself if nothing changes.
+        """Return the likelihood of another theta; the object itself if nothing changes.
 
         Raises
         ------

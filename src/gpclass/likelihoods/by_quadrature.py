@@ -153,7 +153,7 @@ def tilted_moments(likelihood: _Pointwise, y: Array, mean: Array, var: Array) ->
 
 
 def power_moments(
-    likelihood: _Pointwise, power: Array, y: Array, mean: Array, var: Array
+    likelihood: _Pointwise, power: Array | float, y: Array, mean: Array, var: Array
 ) -> TiltedMoments:
     """Moments of ``p(y|f)^power N(f | mean, var)``; the power zero gives the Gaussian, exactly.
 
@@ -338,7 +338,7 @@ def _reach(terms: _Terms, m: Array, sd: Array) -> Array:
     return np.minimum(np.sqrt(2.0 * (DROP - best)), _FARTHEST)
 
 
-def _flat(likelihood: _Pointwise, *arguments: Array) -> tuple[tuple[int, ...], list[Array]]:
+def _flat(likelihood: _Pointwise, *arguments: Array | float) -> tuple[tuple[int, ...], list[Array]]:
     """Broadcast shape, and the arguments as flat arrays of that size; a smooth likelihood only."""
     if not likelihood.smooth:
         raise ValueError(

@@ -80,18 +80,15 @@ class NoisyThreshold(Likelihood):
     smooth: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.epsilon, Real):
-            raise TypeError(f"epsilon must be a number, got {self.epsilon!r}")
-        if not 0.0 <= self.epsilon < 0.5:
-            raise ValueError(f"epsilon must be at least 0 and below 0.5, got {self.epsilon!r}")
-        bounds = self.epsilon_bounds
-        if isinstance(bounds, str) and bounds == "fixed":
+        epsilon, bounds = self.epsilon, self.epsilon_bounds
+        if not isinstance(epsilon, Real):
+            raise TypeError(f"epsilon must be a number, got {epsilon!r}")
+        if not 0.0 <= epsilon < 0.5:
+            raise ValueError(f"epsilon must be at least 0 and below 0.5, got {epsilon!r}")
+        if bounds == "fixed":
             return
-        if not (
-            isinstance(bounds, tuple)
-            and len(bounds) == 2
-            and all(isinstance(bound, Real) for bound in bounds)
-        ):
+        pair = isinstance(bounds, tuple) and len(bounds) == 2
+        if not (pair and all(isinstance(bound, Real) for bound in bounds)):
             raise TypeError(f'epsilon_bounds must be "fixed" or a pair of numbers, got {bounds!r}')
         if not 0.0 < bounds[0] <= bounds[1] < 0.5:
             raise ValueError(

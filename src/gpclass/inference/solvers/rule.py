@@ -1,7 +1,7 @@
 """What the solvers ask of a method, how they end, and which one takes over from which."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, final
 
@@ -50,14 +50,7 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteRule(ABC):
-    """How sites follow from the posterior: one method, on one problem.
-
-    Parameters
-    ----------
-    prior : Prior
-    copies : Copies
-        Likelihood terms.
-    """
+    """How sites follow from the posterior: one method, on one prior and likelihood terms."""
 
     prior: Prior
     copies: Copies
@@ -117,6 +110,13 @@ class Solver(Protocol):
         """Iterate from sites."""
 
 
+class Limits(NamedTuple):
+    """Sweeps of the first solver, and of all that take over from it, in units of the first's."""
+
+    max_iter: int
+    fallback: int
+
+
 class End(NamedTuple):
     """The best sweep, why the iteration ended, and what it took."""
 
@@ -159,20 +159,26 @@ def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
     return end.outcome
 
 
-def first_to_converge(rule: SiteRule, solvers: Sequence[Solver], sites: Sites) -> End:
+def first_to_converge(
+    rule: SiteRule, solvers: Sequence[Callable[[int], Solver]], sites: Sites, limits: Limits
+) -> End:
     """Run one solver after the other until one converges; else the end that is nearest to it.
 
-    A solver starts where the one before ended if that is near a fixed point or has raised an
-    objective, else from the same sites as the first. Where rounding of K leaves no solution the
-    first solver is the only one.
+    Each of ``solvers`` makes a solver for a number of sweeps. It starts where the one before ended
+    if that is near a fixed point or has raised an objective, else from the same sites as the
+    first. Where rounding of K leaves no solution the first solver is the only one.
     """
-    end = solvers[0].run(sites)
-    for solver in solvers[1:]:
-        if end.outcome.converged or rounding_of(rule.prior) > LARGEST_RESIDUAL:
+    end = solvers[0](limits.max_iter).run(sites)
+    left = limits.fallback * limits.max_iter
+    for i, solver in enumerate(solvers[1:], 2):
+        if end.outcome.converged or left < 1 or rounding_of(rule.prior) > LARGEST_RESIDUAL:
             break
         last = end.sweep.without_covariance()
         near = last.residual <= LARGEST_RESIDUAL or np.isfinite(last.objective)
-        following = solver.run(last.posterior.sites if near else sites).after(end)
+        most = left if i == len(solvers) else min(left, limits.max_iter)
+        following = solver(most).run(last.posterior.sites if near else sites)
+        left -= max(following.n_iter, following.n_factorisations)
+        following = following.after(end)
         if not following.outcome.converged and following.sweep.residual > end.sweep.residual:
             following = following._replace(sweep=end.sweep, outcome=end.outcome)
         end = following
@@ -192,13 +198,7 @@ def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
 class Best:
     """The sites of the least residual so far, and the steps since it fell by half.
 
-    Parameters
-    ----------
-    rule : SiteRule
-    tol : float
-        `Sweep.residual` at which the sites count as matched.
-    success : Outcome
-        To be reported where they are.
+    ``success`` is reported where the residual is at most ``tol``.
     """
 
     rule: SiteRule

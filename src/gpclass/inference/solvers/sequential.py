@@ -90,10 +90,10 @@ class SequentialSweeps:
 
     def _several(self, visits: "_Visits", most: int) -> tuple[float, int]:
         """Sweeps until Sigma is to be renewed: the last one's change, and how many there were."""
-        for n_sweeps in range(1, min(self.renew, most) + 1):
+        n_sweeps, change = 0, np.inf
+        while n_sweeps < min(self.renew, most) and change > 0.5 * self.tol:
             change = visits.sweep_over(self.rule, self.block)
-            if change <= 0.5 * self.tol:
-                break
+            n_sweeps += 1
         return change, n_sweeps
 
 
@@ -150,7 +150,9 @@ class _Visits:
         self._apply(rows, part, self.nu[part] - old_nu, self.tau[part] - old_tau)
         return largest
 
-    def _asked(self, rule: SiteRule, i: int, m: float, variance: float) -> tuple[float, float, float]:
+    def _asked(
+        self, rule: SiteRule, i: int, m: float, variance: float
+    ) -> tuple[float, float, float]:
         """Change of site i that its marginal asks for, and its size in the units of `mismatch`."""
         nu, tau = self.nu[i : i + 1], self.tau[i : i + 1]
         target = rule.target(np.array([m]), np.array([variance]), nu, tau, np.array([i]))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import VarianceHistory
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
@@ -54,7 +53,7 @@ class VarianceIteration:
         """Iterate from sites."""
         rule = self.rule
         sweep, made = first_sweep(rule, sites)
-        best, history = Best(rule, self.tol), VarianceHistory()
+        best, v = Best(rule, self.tol), sweep.v
         last = newton_below = np.inf
         damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
         while True:
@@ -62,15 +61,14 @@ class VarianceIteration:
             if _newton_is_due(sweep, newton_below):
                 newton_below = last = sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
-                made += steps
-                history.restart()
+                made, v = made + steps, sweep.v
             best.add(sweep)
             hidden = best.age > PATIENCE and best.limited_by_rounding
             if self._matched(sweep, last) or hidden or n_iter == self.max_iter:
                 break
             damping = _damping(damping, sweep.residual / last)
             sweep = sweep.without_covariance()
-            v = history.following(sweep, sweep.residual / last, damping)
+            v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
             following, steps = self._renewed(sweep, v)
             made += steps
             if following is None or falls(rule, sweep, following):

@@ -6,10 +6,10 @@ noise is part of A). They differ in what is integrated without points:
 
 - `independent`: a part diag(d) of A and the noise, by one integral over the value of the maximum;
 - `softmax`: the Gumbel noise, in closed form;
-- `correction`, `plain_correction`: these two less the same with normal noise, to be added to P with
-  normal noise;
 - `orthant`: one variable after the other, each restricted by those before it (Genz 1992); without
-  noise.
+  Gumbel noise;
+- `correction`, `plain_correction`: what Gumbel noise changes against normal noise, by the first two
+  rules; to be added to P with normal noise.
 
 Each is called with a range of points, so that twice the points cost only the new ones, and treats
 every row on its own: a row's bits do not depend on its neighbours.
