@@ -21,7 +21,8 @@ class ComplementaryLogLog(Likelihood):
         rate = np.exp(np.minimum(f, 690.0))
         # log(1 - exp(-rate)), to its own digits where the rate is tiny and where it is large
         few = np.clip(rate, 1e-14, 1.0)
-        plus = np.where(rate > 1.0, np.log1p(-np.exp(-np.maximum(rate, 1.0))), np.log(-np.expm1(-few)))
+        many = np.maximum(rate, 1.0)
+        plus = np.where(rate > 1.0, np.log1p(-np.exp(-many)), np.log(-np.expm1(-few)))
         plus = np.where(f < -30.0, f, plus)
         return np.where(np.asarray(y) > 0.0, plus, -rate)
 

@@ -47,19 +47,18 @@ def cloglog(f):
 
 
 def integral(g, m, sd):
-    """Over the Gaussian, by panels of a third of a deviation and of two about f = 0."""
-    cuts = {m + sd * mp.mpf(k) / 3 for k in range(-45, 46)}
-    cuts |= {mp.mpf(c) for c in range(-40, 41, 2) if abs(c - m) < 15 * sd}
-    cuts |= {mp.mpf(c) / 2 for c in range(-8, 9) if abs(c / 2 - m) < 15 * sd}
-    return mp.quad(lambda f: g(f) * mp.npdf(f, m, sd), sorted(cuts), maxdegree=4)
+    """Over the Gaussian, by panels of two deviations and of two about f = 0."""
+    cuts = {m + 2 * sd * k for k in range(-5, 6)}
+    cuts |= {mp.mpf(c) for c in range(-10, 11, 2) if abs(c - m) < 10 * sd}
+    return mp.quad(lambda f: g(f) * mp.npdf(f, m, sd), sorted(cuts), maxdegree=5)
 
 
 @pytest.mark.parametrize("name", ["Cauchit", "ComplementaryLogLog"])
-@pytest.mark.parametrize(("m", "v"), [(0.5, 0.04), (-2.0, 3.0), (1.0, 40.0)])
-def test_integrals_agree_with_thirty_digits(examples, name, m, v):
+@pytest.mark.parametrize(("m", "v"), [(0.5, 0.04), (1.0, 40.0)])
+def test_integrals_agree_with_twenty_digits(examples, name, m, v):
     likelihood = getattr(examples, name)()
     p = {"Cauchit": cauchit, "ComplementaryLogLog": cloglog}[name]
-    with mp.workdps(30):
+    with mp.workdps(20):
         sd = mp.sqrt(v)
         z = integral(p, m, sd)
         slope = integral(lambda f: p(f) * (f - m) / v, m, sd) / z

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpclass.priors import PriorForm
 from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
 
 
@@ -91,7 +92,7 @@ class LowRankClasses(JointPrior):
 class LowRankJoint(JointPriorForm):
     """The binary low-rank form for each class."""
 
-    form: Any
+    form: PriorForm
 
     def make(self, kernels, n_classes, X, jitters):
         parts = [self.form.make(k, X, j) for k, j in zip(kernels, jitters, strict=True)]

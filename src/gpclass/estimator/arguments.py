@@ -10,10 +10,10 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVsRest
-from gpclass.estimator.report import parameter_names
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
 from gpclass.learning import ExpectationMaximisation, KeepFixed, Learner, MaximiseEvidence
+from gpclass.learning.hyperparameters import parameter_names
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 

@@ -11,11 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass.estimator.arguments import MAX_ITER, pick_parts, with_settings
-from gpclass.estimator.binary_model import check_sample_count
 from gpclass.estimator.division import divide
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
 from gpclass.estimator.inputs import CovarianceMatrix, inputs_of, is_precomputed
+from gpclass.estimator.model import check_sample_count
 from gpclass.estimator.prediction import class_latents, class_probabilities, class_samples, log_odds
 from gpclass.estimator.weights import used_rows
 from gpclass.inference import Approximation

@@ -8,10 +8,11 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
-from gpclass.estimator.binary_model import BinaryModel, Model
+from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
+from gpclass.estimator.model import Model
 from gpclass.estimator.progress import EvidenceProgress
 from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
@@ -62,13 +63,7 @@ def learn_models(
             learner, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
         )
     models: list[Model] = [
-        (JointModel if isinstance(problem, JointProblem) else BinaryModel)(
-            problem.at(result.theta),
-            result.sites,
-            result.log_evidence,
-            result.outcome_name,
-            result.n_iter,
-        )
+        (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
         for problem, result in zip(problems, learned, strict=True)
     ]
     report = OptimizerReport(

@@ -15,12 +15,16 @@ from gpclass.learning import (
     ExpectationMaximisation,
     JointProblem,
     KeepFixed,
+    Learned,
     LearningRun,
     MaximiseEvidence,
+    Node,
+    SearchSettings,
 )
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.montecarlo import MonteCarlo, Samples
-from gpclass.priors.classes import ClassSites
+from gpclass.priors import Dense
+from gpclass.priors.classes import ClassSites, DenseClasses
 
 
 def trusted_types() -> list[str]:
@@ -44,9 +48,14 @@ def trusted_types() -> list[str]:
         ExpectationMaximisation,
         JointModel,
         JointProblem,
+        Dense,
+        DenseClasses,
         KeepFixed,
         LatentDifferences,
+        Learned,
         LearningRun,
+        Node,
+        SearchSettings,
         MaximiseEvidence,
         MonteCarlo,
         MultinomialProbit,

@@ -32,6 +32,8 @@ class DifferencePosterior:
     differences : Differences
     posterior : SitePosterior
         Of the N differences; its prior is a `DensePrior`.
+    shared : bool, default=True
+        Whether the classes share one K.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class DifferencePosterior:
 
     differences: Differences
     posterior: SitePosterior
+    shared: bool = True
 
     @classmethod
     def from_sites(
@@ -83,7 +86,16 @@ class DifferencePosterior:
         if len(sites) != differences.size:
             raise ValueError(f"{differences.size} sites are needed, got {len(sites)}")
         prior = DensePrior(differences.covariance(K), description)
-        return cls(differences, SitePosterior.from_sites(prior, sites))
+        shared = isinstance(K, np.ndarray) and K.ndim == 2
+        return cls(differences, SitePosterior.from_sites(prior, sites), shared)
+
+    def log_partition(self) -> float:
+        """That of the differences."""
+        return self.posterior.log_partition()
+
+    def pullback(self) -> Array:
+        """Cotangent of `log_partition` by K: (n, n) where the classes share K, else (C, n, n)."""
+        return self.differences.pullback(self.posterior.pullback(), shared=self.shared)
 
     @property
     def sites(self) -> Sites:
@@ -224,7 +236,7 @@ class DifferenceApproximation(OfBinary):
     @cached_property
     def posterior(self) -> DifferencePosterior:
         """Posterior of the latents of the classes."""
-        return DifferencePosterior(self.differences, self.binary.posterior)
+        return DifferencePosterior(self.differences, self.binary.posterior, self.shared)
 
     def evidence_pullback(self) -> Array:
         """``d log_evidence / dK``, shape (n, n) for one K, else (C, n, n)."""

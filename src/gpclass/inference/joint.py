@@ -4,7 +4,7 @@
 | --- | --- | --- | --- | --- |
 | `Softmax` | RW06 eq. 3.34 | `SoftmaxLaplace` | a row | E[softmax] |
 | `MultinomialProbit` | RJV13 eq. 3 | `nested_ep` | a latent ``f_y - f_j + u`` | P(largest) |
-| `LatentDifferences` | KG06 section 4 | a binary method | a difference ``f_y - f_j`` | by the terms |
+| `LatentDifferences` | KG06 section 4 | binary method | a difference ``f_y - f_j`` | by its terms |
 
 A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.JointProblem` is.
 """
@@ -59,7 +59,13 @@ class JointTerms(Protocol):
 
 
 class LatentPosterior(Protocol):
-    """Posterior of the latents of all classes, at new inputs."""
+    """Posterior of the latents of all classes."""
+
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df``, up to a constant in K: what EM moves."""
+
+    def pullback(self) -> Any:
+        """Cotangent of `log_partition`, as the prior's form takes it."""
 
     def predict(self, K_cross: Any, k_diag: Array) -> tuple[Array, Array]:
         """Means of shape (m, C) and covariances of shape (m, C, C)."""

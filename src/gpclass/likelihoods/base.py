@@ -129,17 +129,7 @@ class Likelihood(ABC):
         return ()
 
     def with_theta(self, theta: Array) -> Self:
-        """Return the likelihood of other hyperparameters.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Their logarithms.
-
-        Returns
-        -------
-        Likelihood
-            Of the same class; the object itself if nothing changes.
+        """Return the likelihood of another theta; the object itself if nothing changes.
 
         Raises
         ------

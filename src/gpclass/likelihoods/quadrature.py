@@ -9,8 +9,9 @@ sigmoids bend (`panel_edges`), and puts Gauss-Legendre nodes on each panel (`pan
 The accuracy rests on three numbers. Outside the interval the product is below ``exp(-DROP)`` of
 its maximum. A concave log product falls at least as fast as the Gaussian, so that half the
 interval is at most ``RADIUS`` wide in x, and ``ORDER`` nodes integrate half a Gaussian bell to
-rounding. The logistic has its nearest poles at +-i pi; a panel of half-length 4 around them lies
-in a Bernstein ellipse of parameter 2.06, where the error of 24 nodes is near 2.06^-48 = 1e-15.
+rounding. The logistic has its nearest poles at +-i pi; a panel of half-length 3 around them lies
+in a Bernstein ellipse of parameter 2.5, where the error of 24 nodes is near 2.5^-48 = 1e-19. The
+logarithm of the complementary log-log has branch points at 1.84 +- i pi / 2: 1.78^-48 = 1e-12.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ RADIUS: Final = float(np.sqrt(2.0 * DROP))
 
 # Where a log-concave sigmoid of unit scale bends, and where it has become straight: what is left
 # of a logistic beyond 28 is exp(-28) = 7e-13.
-BENDS: Final = (-12.0, -4.0, 4.0, 12.0)
+BENDS: Final = (-12.0, -3.0, 3.0, 12.0)
 STRAIGHT: Final = 28.0
 
 # The same for any sigmoid: the cauchit has its poles at +-i and never becomes straight, but is
@@ -43,8 +44,8 @@ FINE_BENDS: Final = (*(-(4.0**k) for k in range(8, -1, -1)), 0.0, *(4.0**k for k
 FLAT: Final = 100.0
 UNDERFLOW: Final = 740.0
 
-# Up to this deviation the whole interval is short enough in f to need no BENDS (4.36 * 0.9 < 4).
-NARROW: Final = 0.9
+# Up to this deviation the whole interval is short enough in f to need no BENDS (4.36 * 0.68 < 3).
+NARROW: Final = 0.68
 
 # The mode only places panels: half a tenth below the maximum is near enough.
 MODE_GAP: Final = 0.05
@@ -109,6 +110,12 @@ def mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
     >>> [float(np.round(end[0], 2)) for end in interval]
     [-5.72, 3.0, 11.72]
     """
+    # an exponent of -1e300 may overflow in products with sd; infinity tells the side as well
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _mass_interval(exponent, mean, sd)
+
+
+def _mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
     low, high = _bracket_mode(exponent, mean, sd)
     left = -low.slope < high.slope
     mode = np.where(left, low.x, high.x)

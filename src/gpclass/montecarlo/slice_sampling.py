@@ -207,9 +207,7 @@ def sample(
     n_evaluations = n_stuck = 0
     reporter = Reporter(progress, n_steps, "elliptical slice sampling")
     for step in range(n_steps):
-        chains, counts = slice_step(
-            proposal, 1.0, proposal.terms, log_likelihood, chains, rng
-        )
+        chains, counts = slice_step(proposal, 1.0, proposal.terms, log_likelihood, chains, rng)
         n_evaluations += counts.n_evaluations
         n_stuck += counts.n_stuck
         draw, rest = divmod(step + 1 - length.n_burn, length.thin)

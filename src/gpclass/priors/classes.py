@@ -13,7 +13,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import cross, diagonal, evaluate, pullback
 from gpclass.priors import DensePrior
 from gpclass.priors.coupled import CoupledFactor, as_crosses
-from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
+from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm, Preconditioner
 
 Array = NDArray[np.float64]
 
@@ -129,43 +129,25 @@ class ClassPrior(JointPrior):
                 f"({error}); add a WhiteKernel to it, or bound its variance"
             ) from error
 
-    def preconditioner(self, omega: Array) -> "SharedPreconditioner | None":
-        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor, not C + 1."""
-        return SharedPreconditioner.of(self.covariances[0], omega) if self.shared else None
+    def preconditioner(self, omega: Array) -> Preconditioner | None:
+        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor, not C + 1.
 
+        With ``B = I + S K S``, ``S = diag(omega)^1/2``, the pair of ``Z = (I + S^2 K)^-1 R`` and
+        ``K Z = (R - Z) / omega`` costs one product with B^-1, and none with K.
+        """
+        if not self.shared:
+            return None
+        root = np.sqrt(omega)
+        B = linalg.scale_rows_and_columns(self.covariances[0], root)
+        B.flat[:: self.n + 1] += 1.0
+        inverse = linalg.invert_factored_in_place(linalg.cholesky(B, "I + S K S"))
+        linalg.mirror_lower(inverse)
 
-@final
-@dataclass(frozen=True)
-class SharedPreconditioner:
-    """``(K^-1 + diag(omega))^-1`` for every class.
+        def apply(R: Array) -> tuple[Array, Array]:
+            Z = root[:, None] * linalg.product(inverse, R / root[:, None])
+            return Z, (R - Z) / omega[:, None]
 
-    With ``B = I + S K S``, ``S = diag(omega)^1/2``, the pair of ``z = (I + S^2 K)^-1 r`` and
-    ``K z = (r - z) / omega`` costs one product with B^-1 for all classes, and none with K.
-
-    Parameters
-    ----------
-    inverse : ndarray of shape (n, n)
-        Of B.
-    omega : ndarray of shape (n,)
-    """
-
-    inverse: Array
-    omega: Array
-
-    @classmethod
-    def of(cls, K: Array, omega: Array) -> "SharedPreconditioner":
-        """Factorise B."""
-        B = linalg.scale_rows_and_columns(K, np.sqrt(omega))
-        B.flat[:: len(B) + 1] += 1.0
-        linalg.invert_factored_in_place(linalg.cholesky(B, "I + S K S"))
-        linalg.mirror_lower(B)
-        return cls(B, omega)
-
-    def apply(self, R: Array) -> tuple[Array, Array]:
-        """Pair ``(Z, K Z)`` with ``K Z = (K^-1 + diag(omega))^-1 R``, shape (n, C) each."""
-        root = np.sqrt(self.omega)[:, None]
-        Z = root * linalg.product(self.inverse, R / root)
-        return Z, (R - Z) / self.omega[:, None]
+        return apply
 
 
 @final
@@ -242,6 +224,14 @@ class ClassPosterior:
         factor = prior.factor(sites.d)
         a = factor.solve(sites.b)
         return cls(sites, factor, a, prior.multiply(a))
+
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df = (sum b . m - log |I + W K|) / 2``."""
+        return 0.5 * (float((self.sites.b * self.mean).sum()) - self.factor.log_det)
+
+    def pullback(self) -> Any:
+        """Cotangent of `log_partition`, as the prior's form takes it."""
+        return self.factor.pullback(self.mean_weights)
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.

@@ -136,16 +136,14 @@ class CoupledFactor(JointFactor):
             [s * linalg.solve_factored(L, s * z) for s, L, z in zip(scales, self.L, Z, strict=True)]
         )
 
-    def _E_rows(self, c: int, start: int, stop: int) -> Array:
-        """Rows of E_c, shape (stop - start, n)."""
-        rows = np.empty((stop - start, len(self.L_P)))
-        stored = self.L[c]
+    def _copy_E_rows(self, c: int, part: slice, rows: Array) -> None:
+        """Write those rows of E_c to ``rows`` of shape (rows, n)."""
+        start, stop, stored = part.start, part.stop, self.L[c]
         rows[:, :start] = stored[:start, start:stop].T
         rows[:, stop:] = stored[start:stop, stop:]
         corner = np.triu(stored[start:stop, start:stop], 1)
         np.add(corner, corner.T, out=rows[:, start:stop])
         np.fill_diagonal(rows[:, start:stop], self.E_diagonal[start:stop, c])
-        return rows
 
     def _blocks(self, height: int) -> Iterator[slice]:
         n = len(self.L_P)
@@ -164,7 +162,9 @@ class CoupledFactor(JointFactor):
         other = np.arange(C) != codes[:, None]
         for part in self._blocks(max(1, WIDTH // (C - 1))):
             d, wanted = self.precisions[part], other[part]
-            E = np.stack([self._E_rows(c, part.start, part.stop) for c in range(C)], axis=1)
+            E = np.empty((len(d), C, n))
+            for c in range(C):
+                self._copy_E_rows(c, part, E[:, c])
             V = np.stack([self._class_variances(c, part, E[:, c]) for c in range(C)], axis=1)
             total = d.sum(axis=1)
             total[total == 0.0] = np.inf  # without a site f^ is zero
@@ -220,7 +220,7 @@ class CoupledFactor(JointFactor):
         for c in range(C):
             G_c = G[0 if self.shared else c]
             for part in self._blocks(WIDTH):
-                E_c[part] = self._E_rows(c, part.start, part.stop)
+                self._copy_E_rows(c, part, E_c[part])
                 G_c[part] -= 0.5 * E_c[part]
             linalg.solve_lower_rows_in_place(self.L_P, E_c)
             squares[:, c] = np.einsum("ij,ij->i", E_c, E_c)

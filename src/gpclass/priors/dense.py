@@ -21,8 +21,7 @@ from gpclass.priors.base import (
 
 Array = NDArray[np.float64]
 
-# A scale s_i = |tau_i|^1/2 below this is not divided by: its square would lose digits as a
-# subnormal number.
+# A scale s_i = |tau_i|^1/2 below this is not divided by: its square is a subnormal number.
 TINY_SCALE: Final = 1e-150
 # A site of less than this part of the prior's precision moves no other latent beyond rounding.
 NO_SITE: Final = 1e-24
@@ -35,20 +34,11 @@ COLUMNS: Final = 512
 @final
 @dataclass(frozen=True)
 class DenseFactor(SiteFactor):
-    """Factor of ``M = J + S K S`` for a dense K, where ``S = |T|^1/2`` and J has the signs of T.
+    """K, tau and the factor of ``M = J + S K S``, ``S = |T|^1/2``, where J has the signs of T.
 
     Without negative precisions M is ``B = I + S K S`` (RW06 eq. 3.26). In general
     ``R = S M^-1 S``, ``S Sigma S = J - J M^-1 J`` and ``|I + T K| = |det M|``. The posterior is
     proper if and only if M is quasi-definite with the signs J.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    tau : ndarray of shape (n,)
-        Site precisions.
-    scaled : Definite or QuasiDefinite
-        Factor of M.
     """
 
     K: Array
@@ -242,7 +232,6 @@ class DensePrior(Prior):
                 f"the kernel {self.description} gives NaN or infinity on the training inputs: "
                 "its hyperparameters or the units of the columns are out of range"
             )
-
         if self.mean is not None and np.shape(self.mean) != (len(self.K),):
             raise ValueError(
                 f"mean must be a vector of length {len(self.K)}, got shape {np.shape(self.mean)}"
@@ -251,15 +240,7 @@ class DensePrior(Prior):
             raise self._indefinite(f"a variance of {self.K.diagonal().min():.3g} on its diagonal")
 
     def check(self) -> None:
-        """Refuse a covariance with an eigenvalue below `INDEFINITE` of its largest variance.
-
-        Inference needs ``I + S K S`` alone and may not notice an indefinite K.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Naming the kernel and what to do.
-        """
+        """Refuse a K with an eigenvalue below minus `INDEFINITE` times its largest variance."""
         shifted = self.K.copy()
         shifted.flat[:: self.n + 1] += max(INDEFINITE * self.diagonal.max(initial=0.0), 1e-300)
         try:
@@ -298,8 +279,7 @@ class DensePrior(Prior):
         Raises
         ------
         NotPositiveDefiniteError
-            Where ``K^-1 + T`` is not positive definite: for precisions that are not negative, a
-            positive semi-definite K cannot cause it.
+            For precisions that are not negative: K is not positive semi-definite.
         """
         s = np.sqrt(np.abs(tau))
         M = linalg.scale_rows_and_columns(self.K, s)

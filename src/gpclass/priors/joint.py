@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 # From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
 MeanAdjoint = Callable[[Array], Array]
+# From R of shape (n, C) to a pair (Z, K Z) whose second part approximates (K^-1 + W)^-1 R.
+Preconditioner = Callable[[Array], tuple[Array, Array]]
 
 
 def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
@@ -47,13 +49,6 @@ def as_weights(weights: ArrayLike | None, n: int) -> Array:
             f"minimum {found.min() if found.size else 'none'}"
         )
     return found
-
-
-class Preconditioner(Protocol):
-    """An approximation of ``(K^-1 + W)^-1`` that is cheap to apply."""
-
-    def apply(self, R: Array) -> tuple[Array, Array]:
-        """Pair ``(Z, K Z)`` whose second part approximates ``(K^-1 + W)^-1 R``; all (n, C)."""
 
 
 class JointFactor(ABC):
@@ -177,12 +172,7 @@ class JointPrior(ABC):
     def preconditioner(self, omega: Array) -> Preconditioner | None:
         """``(K^-1 + diag(omega))^-1``, one precision a row for all classes.
 
-        None where it would cost about as much as `factor`.
-
-        Parameters
-        ----------
-        omega : ndarray of shape (n,)
-            Positive.
+        None where it would cost about as much as `factor`. ``omega`` is of shape (n,), positive.
         """
 
 

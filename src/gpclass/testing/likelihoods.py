@@ -299,8 +299,8 @@ def _check_gradients(likelihood: Likelihood, site: _Sites) -> None:
     }
     for law, gradient in gradients.items():
         if np.shape(gradient) != (len(theta), len(m)):
-            expected = (len(theta), len(m))
-            raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {expected}")
+            shape = len(theta), len(m)
+            raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {shape}")
 
     def values(nearby: Likelihood) -> list[Array]:
         return [

@@ -44,12 +44,8 @@ def check_prior(
     _close("multiply is symmetric", K, K.T, rtol)
     _close("diagonal is that of multiply", prior.diagonal, np.diagonal(K), rtol)
     v, w = rng.standard_normal((2, n))
-    _close(
-        "multiply is linear",
-        prior.multiply(2 * v - w),
-        2 * prior.multiply(v) - prior.multiply(w),
-        rtol,
-    )
+    both = 2 * prior.multiply(v) - prior.multiply(w)
+    _close("multiply is linear", prior.multiply(2 * v - w), both, rtol)
     # K^-1 has no eigenvalue below this
     lowest = 1.0 / float(linalg.symmetric_eigen(K)[0].max())
     both = rng.uniform(-0.6, 1.5, n) * lowest
@@ -61,9 +57,10 @@ def check_prior(
     for tau in taus:
         factor = prior.factor(tau)
         _close("tau is what was given", factor.tau, tau, rtol)
-        _check_factor(prior, factor, K, rng, rtol)
+        P = _check_factor(factor, K, v, rtol)
+        _check_sequential(prior, factor, K @ P, rng, rtol)
         if not for_ep_only:
-            _check_pullback(prior, factor, K, rng, rtol)
+            _check_pullback(prior, factor, K, P, rng, rtol)
     improper = np.zeros(n)
     i = int(np.argmax(prior.diagonal))
     improper[i] = -2.0 / float(prior.diagonal[i])
@@ -75,61 +72,46 @@ def check_prior(
         raise AssertionError("a posterior that is not proper must be refused by factor")
 
 
-def _check_factor(
-    prior: Prior, factor: SiteFactor, K: Array, rng: np.random.Generator, rtol: float
-) -> None:
+def _check_factor(factor: SiteFactor, K: Array, v: Array, rtol: float) -> Array:
+    """Laws of a factor; returns ``P = (I + T K)^-1`` by its own solves."""
     n, tau = len(K), factor.tau
-    v = rng.standard_normal(n)
-    system = np.eye(n) + tau[:, None] * K
+    units = np.eye(n)
+    system = units + tau[:, None] * K
     # relative to the terms that cancel in the residual
     size = float((np.abs(system) @ np.abs(factor.solve(v))).max())
     _close("solve is by I + T K", system @ factor.solve(v), v, rtol, size)
     # |I + T K| = |det(J + S K S)|, which is symmetric
     s, signs = np.sqrt(np.abs(tau)), np.where(tau < 0.0, -1.0, 1.0)
-    values, _ = linalg.symmetric_eigen(s[:, None] * K * s + np.diag(signs))
-    _close("log_det is that of I + T K", factor.log_det, np.log(np.abs(values)).sum(), rtol)
-    P = np.stack([factor.solve(e) for e in np.eye(n)], axis=1)
-    R, Sigma = P * tau, K @ P
-    K_size = float(np.abs(K).max())
-    reduced = K @ R @ K
-    _close(
-        "reduced_variance is diag(K' R K)",
-        factor.reduced_variance(K.copy()),
-        np.diagonal(reduced),
-        rtol,
-    )
-    conditional = factor.conditional_covariance(K.copy(), K.copy())
-    _close("conditional_covariance is K - K' R K", conditional, K - reduced, rtol, K_size)
+    log_det = np.log(np.abs(linalg.symmetric_eigen(s[:, None] * K * s + np.diag(signs))[0])).sum()
+    _close("log_det is that of I + T K", factor.log_det, log_det, rtol)
+    P = np.stack([factor.solve(e) for e in units], axis=1)
+    Sigma, reduced, K_size = K @ P, K @ (P * tau) @ K, float(np.abs(K).max())
+    found = factor.reduced_variance(K.copy())
+    _close("reduced_variance is diag(K' R K)", found, np.diagonal(reduced), rtol)
+    found = factor.conditional_covariance(K.copy(), K.copy())
+    _close("conditional_covariance is K - K' R K", found, K - reduced, rtol, K_size)
     covariance = factor.covariance()
-    variances = np.diagonal(Sigma)
-    _close(
-        "variances are the diagonal of multiply(solve(.))", covariance.variances, variances, rtol
-    )
+    _close("variances are those of Sigma", covariance.variances, np.diagonal(Sigma), rtol)
     if factor.has_products:
+        products, scaled = covariance.products(), s[:, None] * Sigma * s
         # S Sigma S has no entry above one where T has one sign
-        products = covariance.products()
-        got = np.stack([s * products.multiply(s * e) for e in np.eye(n)])
-        _close("products are by Sigma", got, s[:, None] * Sigma * s, rtol, 1.0)
-        got = np.stack([s**2 * products.multiply_squared(s**2 * e) for e in np.eye(n)])
-        _close(
-            "squared products are by Sigma o Sigma", got, (s[:, None] * Sigma * s) ** 2, rtol, 1.0
-        )
-    _check_sequential(prior, factor, Sigma, rng, rtol)
+        found = np.stack([s * products.multiply(s * e) for e in units])
+        _close("multiply is by Sigma", found, scaled, rtol, 1.0)
+        found = np.stack([s**2 * products.multiply_squared(s**2 * e) for e in units])
+        _close("multiply_squared is by Sigma o Sigma", found, scaled**2, rtol, 1.0)
+    return P
 
 
 def _check_pullback(
-    prior: Prior, factor: SiteFactor, K: Array, rng: np.random.Generator, rtol: float
+    prior: Prior, factor: SiteFactor, K: Array, P: Array, rng: np.random.Generator, rtol: float
 ) -> None:
     """Cotangents along K itself."""
-    n, tau, covariance = len(K), factor.tau, factor.covariance()
-    P = np.stack([factor.solve(e) for e in np.eye(n)], axis=1)
-    R, Sigma = P * tau, K @ P
-    variances = np.diagonal(Sigma)
-    a, g, h = rng.standard_normal((3, n))
-    # an evidence has no slope by the marginal of a site that says nothing
+    tau, covariance = factor.tau, factor.covariance()
+    a, g, h = rng.standard_normal((3, len(K)))
     h = np.where(tau == 0.0, 0.0, h)
-    explicit = 0.5 * (a @ K @ a - float((R * K).sum()))
-    by_means, by_variances = float(g @ P.T @ K @ a), float(h @ np.diagonal(P.T @ Sigma))
+    explicit = 0.5 * (a @ K @ a - ((P * tau) * K).sum())
+    by_means, by_variances = g @ P.T @ K @ a, h @ np.diagonal(P.T @ K @ P)
+    size = 0.5 * a @ K @ a + abs(by_means) + np.abs(h) @ covariance.variances
     for law, arguments, want in (
         ("pullback", (a,), explicit),
         ("pullback of means", (a, g), explicit + by_means),
@@ -137,8 +119,7 @@ def _check_pullback(
         ("pullback of variances", (a, None, h), explicit + by_variances),
     ):
         along_K = prior.inner(covariance.pullback(*arguments))
-        size = 0.5 * float(a @ K @ a) + abs(by_means) + float(np.abs(h) @ variances)
-        _close(f"{law}, along K", along_K, want, rtol, size)
+        _close(f"{law}, along K", along_K, want, rtol, float(size))
 
 
 def _check_sequential(
@@ -165,11 +146,7 @@ def _check_sequential(
 def check_prior_form(
     form: PriorForm, kernel: Kernel, X: ArrayLike, *, seed: int = 0, rtol: float = 1e-6
 ) -> None:
-    """Check that a form makes a prior, pulls cotangents back to theta, and predicts.
-
-    `check_prior` for the prior that it makes; ``pull`` of every part of a cotangent against
-    central differences; shapes of ``cross``, and that new variances given the sites are not
-    negative.
+    """Check a form: `check_prior` of what it makes, ``pull`` by central differences, ``cross``.
 
     Parameters
     ----------
@@ -181,7 +158,7 @@ def check_prior_form(
     seed : int, default=0
         Of the random sites.
     rtol : float, default=1e-6
-        Of the gradients, relative to the largest entry.
+        Of the gradient, relative to its largest entry.
 
     Raises
     ------

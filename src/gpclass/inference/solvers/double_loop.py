@@ -12,7 +12,7 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import MEMORY, extrapolate
+from gpclass.inference.solvers.acceleration import extrapolate
 from gpclass.inference.solvers.newton import EPS
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
 from gpclass.inference.solvers.rule import (
@@ -26,6 +26,8 @@ from gpclass.inference.solvers.rule import (
 
 Array = NDArray[np.float64]
 
+# Iterates that Anderson's acceleration combines.
+MEMORY: Final = 8
 # Steps of one inner minimisation, and trials of one line search.
 INNER_STEPS: Final = 10
 TRIALS: Final = 30
@@ -272,9 +274,8 @@ class DoubleLoop:
             return None
         # log partition functions of cavities and marginals, up to the same constant
         A = 0.5 * (np.log(v / eta.v) + x**2 / v - eta.m**2 / eta.v)
-        value = (
-            0.5 * (float(sites.nu @ m) - posterior.factor.log_det)
-            + float(count @ (moments.log_z + A))
+        value = 0.5 * (float(sites.nu @ m) - posterior.factor.log_det) + float(
+            count @ (moments.log_z + A)
         )
         # from the natural parameters of the marginals to those of the tilted densities
         step = Sites(

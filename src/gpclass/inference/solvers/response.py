@@ -5,7 +5,7 @@ of sites with ``dm = Sigma (dnu - m dtau)`` and ``d variance = -(Sigma o Sigma) 
 method for the fixed point and the derivative of what depends on it both solve with these two.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
@@ -22,12 +22,10 @@ from gpclass.priors import CovarianceProducts
 
 Array = NDArray[np.float64]
 
-# Step of central differences, in deviations, or relative for variances: errors near 1e-10 at
-# fourth order, for gradients, and near 1e-6 at second order, for Newton steps.
+# Step of central differences, in deviations, or relative for variances: errors near 1e-10.
 STEP: Final = 3e-3
-# Points, in steps, and their weights.
+# Points of fourth order, in steps, and their weights.
 FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))
-SECOND: Final = ((-0.5, -1.0), (0.5, 1.0))
 # Directions that GMRES keeps, and its restarts.
 RESTART: Final = 60
 RESTARTS: Final = 8
@@ -44,19 +42,18 @@ class SiteJacobian(NamedTuple):
     by_tau: Array
 
     @classmethod
-    def of(cls, rule: SiteRule, posterior: SitePosterior, *, fine: bool) -> "SiteJacobian":
-        """Differentiate a rule at a posterior.
+    def of(cls, rule: SiteRule, posterior: SitePosterior) -> "SiteJacobian":
+        """Differentiate a rule at a posterior, by central differences, row by row.
 
-        By central differences, row by row: a likelihood gives no more derivatives than its
-        moments, which are smooth on the scale of one and of the posterior's deviation.
+        A likelihood gives no more derivatives than its moments, which are smooth on the scale of
+        one and of the posterior's deviation.
         """
         m, v = posterior.mean, posterior.variance
         nu, tau = posterior.sites.nu, posterior.sites.tau
-        rule_of = FOURTH if fine else SECOND
         h = STEP * np.sqrt(v)
-        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h, rule_of)
-        h = STEP * v
-        by_variance = _difference(lambda t: rule.target(m, v + t * h, nu, tau), h, rule_of)
+        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h)
+        h_v = STEP * v
+        by_variance = _difference(lambda t: rule.target(m, v + t * h_v, nu, tau), h_v)
         count = rule.cavity_counts
         if count is None:
             none = np.zeros((2, len(m)))
@@ -67,11 +64,9 @@ class SiteJacobian(NamedTuple):
         return cls(by_mean, by_variance, by_nu, by_tau)
 
 
-def _difference(
-    function: Callable[[float], Sites], h: Array, weights: Sequence[tuple[float, float]]
-) -> Array:
+def _difference(function: Callable[[float], Sites], h: Array) -> Array:
     total = np.zeros((2, len(h)))
-    for t, weight in weights:
+    for t, weight in FOURTH:
         sites = function(t)
         total += weight * np.stack([sites.nu, sites.tau])
     return np.asarray(total / np.where(h > 0, h, np.inf))
@@ -80,13 +75,7 @@ def _difference(
 @final
 @dataclass(frozen=True)
 class Response:
-    """Linear response of a posterior to its sites.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n,)
-    products : CovarianceProducts
-    """
+    """Linear response of a posterior to its sites."""
 
     mean: Array
     products: CovarianceProducts
@@ -110,7 +99,7 @@ class Response:
 
 def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Sites | None:
     """Sites after one Newton step for ``g(s) = s``; None where the linear system resists."""
-    J = SiteJacobian.of(rule, posterior, fine=False)
+    J = SiteJacobian.of(rule, posterior)
     response = Response.of(posterior)
     sites = posterior.sites
 
@@ -178,7 +167,7 @@ def implicit_adjoints(
     ArithmeticError
         Where the system cannot be solved: at such a fixed point there is no derivative.
     """
-    J = SiteJacobian.of(rule, posterior, fine=True)
+    J = SiteJacobian.of(rule, posterior)
     response = Response.of(posterior)
     n = len(posterior.sites)
 

@@ -119,20 +119,6 @@ class SoftmaxEnd(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
-class ByFactor:
-    """The factor of an earlier W as preconditioner; see `Preconditioner`."""
-
-    prior: JointPrior
-    factor: JointFactor
-
-    def apply(self, R: Array) -> tuple[Array, Array]:
-        """``Z = (I + W K)^-1 R`` and ``K Z``."""
-        Z = self.factor.solve(R)
-        return Z, self.prior.multiply(Z)
-
-
-@final
 class NewtonSystems:
     """Solver of ``(I + W K) X = R`` for the precisions W of one iteration after the other.
 
@@ -159,7 +145,7 @@ class NewtonSystems:
             self._serves, self._preconditioner = False, None
         if self.factor is not None:
             limit = max(FEWEST_STEPS, self.prior.n // STEPS_BY_SOLVES)
-            X, left = self._iterate(ByFactor(self.prior, self.factor), d, R, goal, limit)
+            X, left = self._iterate(self._by_factor, d, R, goal, limit)
             if left <= goal:
                 return X
         return self.factor_at(d).solve(R)
@@ -190,6 +176,11 @@ class NewtonSystems:
         limit = max(FEWEST_STEPS, self.prior.n // STEPS_BY_PRODUCTS)
         return self._iterate(self._preconditioner, d, R, goal, limit)
 
+    def _by_factor(self, R: Array) -> tuple[Array, Array]:
+        assert self.factor is not None
+        Z = self.factor.solve(R)
+        return Z, self.prior.multiply(Z)
+
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
@@ -200,7 +191,7 @@ class NewtonSystems:
         X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
         old, left, largest = np.inf, 1.0, float(np.abs(R).max())
         for _ in range(limit):
-            Z, KZ = preconditioner.apply(R)
+            Z, KZ = preconditioner(R)
             new = inner(R, KZ)
             p, Kp = Z + new / old * p, KZ + new / old * Kp
             Ap = p + precision_product(d, Kp)

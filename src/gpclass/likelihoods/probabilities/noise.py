@@ -57,7 +57,7 @@ def noise_quantiles(shape: Array, tail: float) -> Array:
 @lru_cache(maxsize=256)
 def _quantile_basis(tail: float) -> Array:
     values = np.array([_quantile(tail, shape) for shape in _shapes()])
-    V = chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE)
+    V = np.asarray(chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE), dtype=float)
     return linalg.solve_general(V, values)
 
 
@@ -70,7 +70,7 @@ def _noise_basis() -> Array:
     """Chebyshev coefficients in the shape, (SHAPE_DEGREE + 1, 2 + VALUE_DEGREE + 1)."""
     table = _noise_table()
     # the points of the second kind include the Gumbel and the normal
-    V = chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE)
+    V = np.asarray(chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE), dtype=float)
     return linalg.solve_general(V, table)
 
 
