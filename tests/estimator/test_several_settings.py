@@ -57,9 +57,7 @@ def fitted(request):
     for k in range(len(WEIGHTS)):
         one = clone(model).set_params(learning="evidence", optimizer=None).fit(X, y)
         one.models_ = [
-            type(part).of(
-                part.problem, Learned((replace(part.learned.nodes[k], weight=1.0),))
-            )
+            type(part).of(part.problem, Learned((replace(part.learned.nodes[k], weight=1.0),)))
             for part in model.models_
         ]
         alone.append(one)
@@ -88,9 +86,7 @@ def test_latents_have_the_total_mean_and_covariance(fitted):
     second = np.array(covariances) + np.einsum("kmc,kmd->kmcd", means, means)
     expected = np.einsum("k,kmc->mc", WEIGHTS, means)
     np.testing.assert_allclose(mean, expected, atol=1e-12)
-    total = np.einsum("k,kmcd->mcd", WEIGHTS, second) - np.einsum(
-        "mc,md->mcd", expected, expected
-    )
+    total = np.einsum("k,kmcd->mcd", WEIGHTS, second) - np.einsum("mc,md->mcd", expected, expected)
     if len(model.models_) > 1:  # independent latents
         total = total * np.eye(total.shape[1])
     np.testing.assert_allclose(covariance, total, atol=1e-10)
@@ -109,7 +105,7 @@ def test_draws_come_from_all_settings(fitted):
 
 
 def test_what_is_reported_is_that_of_the_best_setting(fitted):
-    model, alone, X, y = fitted
+    model, alone, _, _ = fitted
     assert model.converged_
     best = alone[int(np.argmax(WEIGHTS))]
     np.testing.assert_array_equal(model.kernel_.theta, best.kernel_.theta)

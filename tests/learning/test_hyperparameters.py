@@ -11,8 +11,8 @@ from gpclass.inference import EP, Laplace
 from gpclass.learning import (
     BinaryProblem,
     ExpectationMaximisation,
-    HyperPrior,
     Hyperparameters,
+    HyperPrior,
     MaximiseEvidence,
 )
 from gpclass.learning.objective import Objective
@@ -118,7 +118,7 @@ def test_the_maximum_is_that_of_the_penalised_objective(learner, inference, like
 def test_the_gradient_of_the_penalised_objective():
     problem = problem_of(EP(), Probit())
     objective = Objective(problem, hyperprior=Normal(0.3, 0.5))
-    theta = problem.theta + [0.2, -0.1]
+    theta = problem.theta + np.array([0.2, -0.1])
     point = objective.evaluate(theta, gradient=True)
     h = 1e-4
     slope = [
