@@ -50,6 +50,7 @@ def test_folds_are_standardised_by_their_training_part(comparison):
     assert sum(len(part.y_test) for part in parts) == len(y)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_the_last_one_stopped(comparison, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(comparison, "binary_table", tiny_table)
     monkeypatch.setitem(comparison.DRAWS, "glass", 5)

@@ -124,6 +124,7 @@ def test_options_reach_the_estimator(iris):
     assert logit["scikit-learn GP"]["log_loss"] == probit["scikit-learn GP"]["log_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["evaluate", "fit", "predict"])
 def test_mistakes_of_a_real_process(command, tmp_path):
     outs = {"evaluate": (), "fit": ("--out", tmp_path / "m.skops")}
@@ -141,6 +142,7 @@ def test_wrong_option_value_is_one_line(fail, iris, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_fit_and_predict(iris, model, tmp_path):
     out = tmp_path / "predictions.csv"
     done = succeed("predict", model, iris, "--out", out)
@@ -152,6 +154,7 @@ def test_fit_and_predict(iris, model, tmp_path):
     assert (predictions["predicted"] == observed).mean() > 0.6
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_library(iris, model, tmp_path):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -165,6 +168,7 @@ def test_predictions_are_those_of_the_library(iris, model, tmp_path):
     np.testing.assert_allclose(pd.read_parquet(out).iloc[:, :2], expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_columns_are_found_by_name(iris, model, tmp_path):
     frame = pd.read_csv(iris)
     shuffled = tmp_path / "shuffled.parquet"
@@ -175,6 +179,7 @@ def test_columns_are_found_by_name(iris, model, tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.slow
 def test_json_of_fit_and_predict(iris, tmp_path):
     path, out = tmp_path / "m.skops", tmp_path / "p.csv"
     fitted = json.loads(succeed("fit", iris, "--target", "species", "--out", path, "--json").stdout)
@@ -185,6 +190,7 @@ def test_json_of_fit_and_predict(iris, tmp_path):
     assert sum(predicted["predicted_counts"].values()) == 100
 
 
+@pytest.mark.slow
 def test_three_classes_in_a_model_file(tmp_path):
     path, out = tmp_path / "m.skops", tmp_path / "p.csv"
     X, y = load_iris(return_X_y=True, as_frame=True)

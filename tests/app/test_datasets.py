@@ -338,6 +338,7 @@ def test_openml_mistakes(openml):
         load_dataset("openml:sonar")
 
 
+@pytest.mark.slow
 def test_openml_out_of_reach(monkeypatch, tmp_path):
     monkeypatch.setattr(_openml, "_DATA_INFO", "http://127.0.0.1:9/{}")
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))

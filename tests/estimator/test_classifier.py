@@ -691,6 +691,7 @@ def test_a_users_optimizer():
     np.testing.assert_allclose(constant.fit(X2, Y2).kernel_.theta, [0.5, 0.5])
 
 
+@pytest.mark.slow
 def test_random_state_makes_it_reproducible(problem):
     X, y, multi_class = problem
 
@@ -830,6 +831,7 @@ def test_one_against_the_rest_takes_a_users_likelihood():
 # ------------------------------------------------------------------ evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["logit", "probit"])
 def test_the_evidence_has_the_gradient_of_central_differences(problem, likelihood):
     X, y, multi_class = problem

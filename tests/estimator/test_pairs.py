@@ -99,6 +99,7 @@ WORKING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", WORKING)
 @pytest.mark.parametrize("learning", ["evidence", "em"])
 def test_learning_gains_and_predicts(learning, method):
@@ -132,6 +133,7 @@ def test_an_em_learner_as_an_object():
     assert by_name.predict_proba(X).tobytes() == by_object.predict_proba(X).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Probit(), Logit(), NoisyThreshold(0.1, "fixed")])
 def test_schedules_of_one_method_agree(likelihood):
     for kind in (EP, PosteriorLinearisation):

@@ -87,7 +87,7 @@ def large_table(n_classes=2):
     )
 
 
-FEW = make_classification(60, 20, n_informative=8, n_classes=3, flip_y=0.1, random_state=0)
+FEW = make_classification(120, 20, n_informative=8, n_classes=3, flip_y=0.1, random_state=0)
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_only_our_types_need_trust(fitted, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_process_predicts_the_same_bits(tmp_path):
-    X, y = FEW
+    X, y = FEW[0][:60], FEW[1][:60]
     expected, paths = {}, []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -72,6 +72,7 @@ def test_ep_converges_on_many_rows(n, signal, likelihood):
     assert check(EP(), SMOOTH[likelihood], [("", rbf(X, signal), y)]) == (1, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evidence", ["bound", "ep"])
 def test_variational_inference_where_rounding_limits_the_bound(evidence):
     # classes that a plane nearly separates let the variance run off to a million
@@ -87,6 +88,7 @@ def test_variational_inference_where_rounding_limits_the_bound(evidence):
     assert check(Variational(evidence), Probit(), [("linear", X @ X.T, y)]) == (1, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["parallel", "sequential"])
 def test_ep_with_a_noisy_threshold_converges_nearly_always(schedule):
     total, failed = check(EP(schedule), NoisyThreshold(0.05), hostile(sizes=(2, 10)))

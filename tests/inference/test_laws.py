@@ -25,7 +25,11 @@ LIKELIHOODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    "likelihood", ["probit", *(pytest.param(name, marks=pytest.mark.slow) for name in [*LIKELIHOODS][1:])]
+    "likelihood",
+    [
+        pytest.param(name, marks=() if name == "probit" else pytest.mark.slow)
+        for name in LIKELIHOODS
+    ],
 )
 def test_laws(method, likelihood):
     check_inference(METHODS[method], LIKELIHOODS[likelihood], n=6)

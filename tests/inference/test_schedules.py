@@ -54,6 +54,7 @@ def test_linearisation_ends_at_one_fixed_point_by_both_schedules(likelihood, sig
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "likelihood", "method"),
     pairs(
@@ -106,6 +107,7 @@ def same_sites(ends):
         np.testing.assert_allclose(end.sweep.posterior.sites.tau, first.tau, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signal", "likelihood", "weighted"), pairs([0.3, 3.0, 8.0], [Logit(), Probit()], [False, True])
 )

@@ -335,6 +335,7 @@ def by_many_digits(K, codes, C, F):
         return float(value), G
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", [1.0, 1e3])
 @pytest.mark.parametrize("twins", [False, True])
 def test_digits(signal, twins):

@@ -249,6 +249,7 @@ def test_argmax_against_orthant_probabilities(case, C, noise):
     np.testing.assert_allclose(P[0], expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [name for name in HARD if name != "variance 1e4"])
 def test_softmax_against_a_grid(case):
     mean, cov = HARD[case](3)

@@ -10,6 +10,7 @@ from gpclass.montecarlo import annealed_importance_sampling
 GUIDED = pytest.mark.parametrize("guides", ["none", "auto"])
 
 
+@pytest.mark.slow
 @GUIDED
 def test_evidence_from_the_prior(small, likelihood, guides):
     K, y = small
@@ -42,6 +43,7 @@ def test_evidence_from_sites_of_negative_precision(small):
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["adaptive", "power"])
 @pytest.mark.parametrize("start", ["prior", "ep"])
 def test_errors_are_as_large_as_they_say(small, start, schedule):
@@ -102,6 +104,7 @@ def test_one_chain_has_no_error_estimate(small):
     assert estimate.effective_sample_size == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_temperatures", [1, 2, 7])
 def test_few_temperatures(small, n_temperatures):
     K, y = small

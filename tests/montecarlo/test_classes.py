@@ -125,6 +125,7 @@ def test_two_classes_are_the_binary_evidence():
         assert abs(found.log_evidence - known.log_evidence) < 4 * error < 0.03
 
 
+@pytest.mark.slow
 def test_the_nested_prior_is_another_way_to_the_same_evidence(several):
     # the probit's noise u among the latents, and binary annealing of all terms
     prior, codes = several
@@ -141,6 +142,7 @@ def test_the_nested_prior_is_another_way_to_the_same_evidence(several):
     assert abs(found.log_evidence - binary.log_evidence) < 4 * error < 0.1
 
 
+@pytest.mark.slow
 @BOTH
 def test_every_start_has_one_limit(several, likelihood):
     prior, codes = several
@@ -163,6 +165,7 @@ def test_every_start_has_one_limit(several, likelihood):
         assert abs(q.log_evidence - best.log_evidence) <= 4 * error < 0.5
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_weight_is_a_repetition(several, likelihood):
     prior, codes = several

@@ -128,6 +128,7 @@ def test_latent_differences(case):
 
 
 # of the 32 combinations 8 that have every pair of values of two factors
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "name", "start"),
     [
@@ -147,6 +148,7 @@ def test_annealing(case, name, start):
     assert abs(found.log_evidence - log_evidence(name, *case)) < 4 * found.standard_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("start", [None, "nested EP"])
 def test_probabilities_by_slice_sampling(name, start):

@@ -13,6 +13,7 @@ from gpclass.priors import DensePrior
 QUICK = {"n_samples": 2000, "n_burn": 30, "n_chains": 40, "thin": 12, "n_temperatures": 100}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["auto", "ep", "prior"])
 def test_truth_on_a_small_problem(small, likelihood, start):
     K, y = small

@@ -18,6 +18,7 @@ def deviations(draws, exact):
     return np.r_[mean, spread]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["prior", "sites"])
 def test_moments_are_those_of_quadrature(small, likelihood, start):
     K, y = small
