@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
-from gpclass.inference.cavities import Cavities, Copies
+from gpclass.inference.cavities import Cavities
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.acceleration import extrapolate
 from gpclass.inference.solvers.newton import EPS
