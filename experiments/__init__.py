@@ -1,10 +1,12 @@
-"""Experiments that reproduce papers; each module is run by itself, from the top of the repository.
+"""Experiments that reproduce papers; each is run by itself, from the top of the repository.
 
-| command | what it runs | needs |
-| --- | --- | --- |
-| ``python -m experiments.learning_objectives`` | which evidence learns the best hyperparameters, the protocol of Li, John & Solin (2023); ``--table`` writes docs/learning-objectives.md | GPCLASS_DATA |
-| ``python -m experiments.usps softmax``, ``nested`` | all ten USPS digits (RW06 section 3.7.3) | GPCLASS_DATA |
+``python -m experiments.learning_objectives``
+    Which evidence learns the best hyperparameters? The protocol of Li, John & Solin (2023).
+    ``--table`` writes docs/learning-objectives.md from the records.
+``python -m experiments.usps softmax``, or ``nested``
+    All ten USPS digits (RW06 section 3.7.3).
 
-`experiments.hyperparameters` samples hyperparameters and latent values together; the first of these
-compares with it. Records are kept under ``experiments/results``.
+Both need GPCLASS_DATA and keep their records under ``experiments/results``.
+`experiments.hyperparameters` samples hyperparameters and latent values together: the truth that
+the first compares with.
 """

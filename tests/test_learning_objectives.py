@@ -22,8 +22,8 @@ def comparison():
 
 def tiny_table(name):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 2)) * [1.0, 100.0]
-    return X, np.where(X[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0)
+    X = rng.standard_normal((40, 2)) * [1.0, 100.0]
+    return X, np.where(X[:, 0] + 0.3 * rng.standard_normal(40) > 0, 1.0, -1.0)
 
 
 def test_the_committed_tables_are_those_of_the_records(comparison):
@@ -54,12 +54,12 @@ def test_a_run_goes_on_where_the_last_one_stopped(comparison, monkeypatch, tmp_p
     monkeypatch.setattr(comparison, "binary_table", tiny_table)
     monkeypatch.setitem(comparison.DRAWS, "glass", 5)
     path = tmp_path / "records.json"
-    methods = ["laplace", "vi, ep energy", "mcmc"]
+    methods = ["laplace", "mcmc"]
     comparison.run(["glass"], methods, [0], path, seconds=0.0)
     assert "time is up" in capsys.readouterr().out
     comparison.run(["glass"], methods, [0], path)
     first = path.read_text()
-    assert len(json.loads(first)) == 15
+    assert len(json.loads(first)) == 10
     comparison.run(["glass"], methods, [0], path)
     assert path.read_text() == first
     # the seeds make an MCMC record repeatable, but for its time

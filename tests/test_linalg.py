@@ -138,9 +138,7 @@ def test_passes_over_triangles(spd):
     np.testing.assert_allclose(
         linalg.row_sums_of_product(spd, only_lower, s), (spd * B) @ s, atol=1e-9
     )
-    np.testing.assert_allclose(
-        linalg.symmetric_product(B.copy(), s, upper=True), B @ s, atol=1e-10
-    )
+    np.testing.assert_allclose(linalg.symmetric_product(B.copy(), s, upper=True), B @ s, atol=1e-10)
     squares = B.copy()
     linalg.square_lower_into_upper(squares)
     np.testing.assert_array_equal(squares, np.tril(B, -1) + np.triu(B**2, 1))
@@ -148,3 +146,28 @@ def test_passes_over_triangles(spd):
     linalg.add_lower_and_store_above(only_lower, total, stored)
     np.testing.assert_allclose(np.tril(total), np.tril(spd + B))
     np.testing.assert_array_equal(stored, np.tril(spd) + np.triu(B, 1))
+
+
+@pytest.mark.parametrize("negative", [0, 1, 3])
+def test_factored_matrices_definite_or_not(negative):
+    rng = np.random.default_rng(6)
+    n = 6
+    B = rng.standard_normal((n, n))
+    M = B @ B.T + np.eye(n)
+    positive = np.ones(n, dtype=bool)
+    positive[1 : 1 + negative] = False
+    # minus a positive definite block where not positive; the blocks between stay
+    M[np.ix_(~positive, ~positive)] *= -1.0
+    if negative:
+        found = linalg.QuasiDefinite.of(M.copy(), positive, "M")
+    else:
+        found = linalg.Definite.of(M.copy(), "M")
+    inverse = np.linalg.inv(M)
+    assert found.log_det == pytest.approx(np.linalg.slogdet(M)[1])
+    np.testing.assert_allclose(found.solve(B[0]), inverse @ B[0], atol=1e-10)
+    np.testing.assert_allclose(np.tril(found.inverse()), np.tril(inverse), atol=1e-10)
+    quadratic = B.T @ inverse @ B
+    np.testing.assert_allclose(found.quadratic_in_place(B.copy()), np.diag(quadratic), atol=1e-9)
+    A = np.zeros((n, n))
+    found.subtract_quadratic(A, B.copy())
+    np.testing.assert_allclose(np.tril(A), np.tril(-quadratic), atol=1e-9)

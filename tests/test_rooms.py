@@ -1,4 +1,4 @@
-"""The rooms of the library: which imports which, where matrices are factorised, how long files are."""
+"""The rooms: which imports which, where matrices are factorised, how long a file may be."""
 
 import ast
 from collections.abc import Iterator

@@ -160,6 +160,4 @@ def test_what_cannot_be_sampled_is_refused(changes, words):
 
 def test_a_posterior_that_needs_too_many_nodes_is_refused(sixty):
     with pytest.raises(ValueError, match="more than 10 nodes"):
-        sample_hyperparameters(
-            kernel_at(2.0, 1.5), *sixty, Probit(), sixty[0][:1], max_nodes=10
-        )
+        sample_hyperparameters(kernel_at(2.0, 1.5), *sixty, Probit(), sixty[0][:1], max_nodes=10)

@@ -6,14 +6,8 @@ from typing import ClassVar, final
 import numpy as np
 from scipy.special import expit
 
-from gpclass.likelihoods import Likelihood, by_quadrature
-from gpclass.likelihoods.base import (
-    Array,
-    Derivatives,
-    ExpectedLogProb,
-    Linearisation,
-    TiltedMoments,
-)
+from gpclass.likelihoods import Likelihood
+from gpclass.likelihoods.base import Array, Derivatives
 
 
 @final
@@ -58,15 +52,3 @@ class Lapses(Likelihood):
         second = first * bend
         third = second * bend - first * (2.0 * right * wrong + second)
         return Derivatives(y * first, second, y * third)
-
-    def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
-        return by_quadrature.tilted_moments(self, y, mean, var)
-
-    def linearise(self, mean: Array, var: Array) -> Linearisation:
-        return by_quadrature.linearise(self, mean, var)
-
-    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
-        return by_quadrature.expected_log_prob(self, y, mean, var)
-
-    def predict_proba(self, mean: Array, var: Array) -> Array:
-        return by_quadrature.predict_proba(self, mean, var)

@@ -8,6 +8,7 @@ own threads, and the two slow each other down (a product of a 2000 x 2000 matrix
 8 ms through numpy and 0.1 ms here). Stacks of small matrices go through `numpy.linalg`.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -87,7 +88,7 @@ def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Arra
 
 
 def cholesky(A: Array, what: str = "the matrix") -> Array:
-    """Factor ``A = L L^T`` in place; the lower triangle of A, shape (n, n), becomes L and is returned.
+    """Factor ``A = L L^T`` in place: the lower triangle of A, shape (n, n), becomes L. Returns A.
 
     The strict upper triangle is neither read nor written; ``what`` names A in the error.
 
@@ -164,9 +165,9 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
 
 
 def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
-    """Add A's lower triangle to that of ``total``; write it, but for its diagonal, above ``stored``'s.
+    """Add A's lower triangle to that of ``total``, and write its transpose above ``stored``'s.
 
-    In one pass: the strict upper triangle of ``stored`` becomes that of the symmetric A.
+    In one pass; the diagonal of ``stored`` stays.
     """
     n = len(A)
     for start in range(0, n, BLOCK):
@@ -197,7 +198,7 @@ def least_squares(A: Array, b: Array, *, rcond: float) -> Array:
 
 
 def solve_batch(A: Array, b: Array) -> Array:
-    """``A_i^-1 b_i`` for a stack of small A of shape (m, k, k), and b of shape (m, k) or (m, k, j)."""
+    """``A_i^-1 b_i`` for a stack of small A, shape (m, k, k), and b, (m, k) or (m, k, j)."""
     if b.ndim == A.ndim - 1:
         return np.asarray(np.linalg.solve(A, b[..., None])[..., 0])
     return np.asarray(np.linalg.solve(A, b))
@@ -209,15 +210,14 @@ def cholesky_batch(A: Array) -> Array:
 
 
 def eigen_batch(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, (m, k), and eigenvectors (m, k, k) of a stack of symmetric matrices."""
+    """Ascending eigenvalues (m, k) and eigenvectors (m, k, k) of a stack of symmetric A."""
     values, vectors = np.linalg.eigh(A)
     return np.asarray(values), np.asarray(vectors)
 
 
-@final
 @dataclass(frozen=True)
-class Definite:
-    """A symmetric positive definite matrix ``M = L L^T``.
+class Factored(ABC):
+    """A symmetric matrix M with a factor L.
 
     Parameters
     ----------
@@ -227,43 +227,63 @@ class Definite:
 
     L: Array
 
+    @property
+    def log_det(self) -> float:
+        """``log | det M |``."""
+        return log_det_factored(self.L)
+
+    @abstractmethod
+    def solve(self, v: Array) -> Array:
+        """``M^-1 v`` for v of shape (n,)."""
+
+    @abstractmethod
+    def inverse(self) -> Array:
+        """Lower triangle of ``M^-1``, in new memory."""
+
+    @abstractmethod
+    def half_solve_in_place(self, V: Array) -> int:
+        """Overwrite V by W with ``V^T M^-1 V = W_+^T W_+ - W_-^T W_-``; return the rows of W_+."""
+
+    def quadratic_in_place(self, V: Array) -> Array:
+        """``diag(V^T M^-1 V)`` for V of shape (n, m), which is overwritten."""
+        p = self.half_solve_in_place(V)
+        squares = np.einsum("ij,ij->j", V[:p], V[:p])
+        return np.asarray(squares - np.einsum("ij,ij->j", V[p:], V[p:]))
+
+    def subtract_quadratic(self, A: Array, V: Array) -> None:
+        """Take ``V^T M^-1 V`` from the lower triangle of A, in place; V is overwritten."""
+        p = self.half_solve_in_place(V)
+        add_row_products(A, V[:p], -1.0)
+        add_row_products(A, V[p:], 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class Definite(Factored):
+    """A symmetric positive definite matrix ``M = L L^T``."""
+
     @classmethod
     def of(cls, M: Array, what: str) -> "Definite":
         """Factor M, which is overwritten."""
         return cls(cholesky(M, what))
 
-    @property
-    def log_det(self) -> float:
-        """``log |M|``."""
-        return log_det_factored(self.L)
-
     def solve(self, v: Array) -> Array:
-        """``M^-1 v`` for v of shape (n,)."""
+        """As for every factor."""
         return solve_factored(self.L, v)
 
     def inverse(self) -> Array:
-        """Lower triangle of ``M^-1``, in new memory."""
+        """As for every factor."""
         return invert_factored_in_place(self.L.copy())
 
     def half_solve_in_place(self, V: Array) -> int:
-        """Overwrite V by ``W = L^-1 V``, so that ``V^T M^-1 V = W^T W``; return its rows."""
+        """As for every factor; W_- has no rows."""
         solve_lower_columns_in_place(self.L, V)
         return len(V)
-
-    def quadratic_in_place(self, V: Array) -> Array:
-        """``diag(V^T M^-1 V)`` for V of shape (n, m), which is overwritten."""
-        solve_lower_columns_in_place(self.L, V)
-        return np.asarray(np.einsum("ij,ij->j", V, V))
-
-    def subtract_quadratic(self, A: Array, V: Array) -> None:
-        """Take ``V^T M^-1 V`` from the lower triangle of A, in place; V is overwritten."""
-        solve_lower_columns_in_place(self.L, V)
-        add_row_products(A, V, -1.0)
 
 
 @final
 @dataclass(frozen=True)
-class QuasiDefinite:
+class QuasiDefinite(Factored):
     """A symmetric matrix ``M = [[P, C], [C^T, -N]]`` up to order, P and N positive definite.
 
     With the rows of P first, ``M = L D L^T`` where D is 1 on the rows of P and -1 on those of N
@@ -271,15 +291,12 @@ class QuasiDefinite:
 
     Parameters
     ----------
-    L : ndarray of shape (n, n)
-        Lower triangular, in the order of `order`.
     order : ndarray of shape (n,)
-        Row numbers of M, those of P first.
+        Row numbers of M in the order of L, those of P first.
     n_positive : int
         Size of P.
     """
 
-    L: Array
     order: NDArray[np.intp]
     n_positive: int
 
@@ -297,23 +314,17 @@ class QuasiDefinite:
         full = M.copy()
         mirror_lower(full)
         full = full[np.ix_(order, order)]
-        L11: Array = cholesky(np.ascontiguousarray(full[:p, :p]), what)
-        C = solve_lower_columns_in_place(L11, np.ascontiguousarray(full[:p, p:])) if p else None
         schur = np.ascontiguousarray(-full[p:, p:])
-        if C is not None:
-            add_row_products(schur, np.ascontiguousarray(C), 1.0)
-            full[p:, :p] = C.T
-            full[:p, :p] = L11
+        if p:
+            L11 = cholesky(np.ascontiguousarray(full[:p, :p]), what)
+            C = solve_lower_columns_in_place(L11, np.ascontiguousarray(full[:p, p:]))
+            add_row_products(schur, C, 1.0)
+            full[:p, :p], full[p:, :p] = L11, C.T
         full[p:, p:] = cholesky(schur, f"minus the Schur complement of {what}")
         return cls(full, order, p)
 
-    @property
-    def log_det(self) -> float:
-        """``log | det M |``."""
-        return log_det_factored(self.L)
-
     def solve(self, v: Array) -> Array:
-        """``M^-1 v`` for v of shape (n,)."""
+        """As for every factor."""
         w = blas.dtrsv(self.L.T, v[self.order], lower=0, trans=1)
         w[self.n_positive :] *= -1.0
         x: Array = np.empty_like(w)
@@ -321,10 +332,7 @@ class QuasiDefinite:
         return x
 
     def inverse(self) -> Array:
-        """Lower triangle of ``M^-1``, in new memory: ``L^-T L^-1 - 2 X^T X``.
-
-        X has the rows of L^-1 that belong to N.
-        """
+        """``L^-T L^-1 - 2 X^T X``, X being the rows of L^-1 that belong to N."""
         n, p = len(self.order), self.n_positive
         result = invert_factored_in_place(self.L.copy())
         X = np.zeros((n - p, n))
@@ -336,22 +344,10 @@ class QuasiDefinite:
         return result[np.ix_(back, back)]
 
     def half_solve_in_place(self, V: Array) -> int:
-        """Overwrite V by W with ``V^T M^-1 V = W_+^T W_+ - W_-^T W_-``; return the rows of W_+."""
+        """As for every factor."""
         V[:] = V[self.order]
         solve_lower_columns_in_place(self.L, V)
         return self.n_positive
-
-    def quadratic_in_place(self, V: Array) -> Array:
-        """``diag(V^T M^-1 V)`` for V of shape (n, m), which is overwritten."""
-        p = self.half_solve_in_place(V)
-        squares = np.einsum("ij,ij->j", V[:p], V[:p])
-        return np.asarray(squares - np.einsum("ij,ij->j", V[p:], V[p:]))
-
-    def subtract_quadratic(self, A: Array, V: Array) -> None:
-        """Take ``V^T M^-1 V`` from the lower triangle of A, in place; V is overwritten."""
-        p = self.half_solve_in_place(V)
-        add_row_products(A, V[:p], -1.0)
-        add_row_products(A, V[p:], 1.0)
 
 
 def product(A: Array, B: Array) -> Array:

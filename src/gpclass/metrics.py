@@ -116,10 +116,13 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     )
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}.")
-    if weights.min() < 0.0 or weights.sum() <= 0.0:
-        raise ValueError("sample_weight must be non-negative and not all zero.")
-    normalised: Floats = weights / weights.sum()
-    return normalised
+    return _normalised(weights, "sample_weight")
+
+
+def _normalised(numbers: Floats, name: str) -> Floats:
+    if numbers.min() < 0.0 or numbers.sum() <= 0.0:
+        raise ValueError(f"{name} must hold non-negative numbers that are not all zero.")
+    return np.asarray(numbers / numbers.sum())
 
 
 def information_bits(
@@ -181,7 +184,7 @@ def information_bits(
     assert codes is not None
     weights = _weights(sample_weight, codes.size)
     if baseline is None:
-        reference = np.bincount(codes, weights=weights, minlength=classes.size)
+        reference: Floats = np.bincount(codes, weights=weights, minlength=classes.size)
     else:
         reference = check_array(baseline, ensure_2d=False, dtype=np.float64, input_name="baseline")
         if reference.shape != classes.shape:
@@ -189,9 +192,7 @@ def information_bits(
                 f"baseline must have one value for each of the {classes.size} classes, got shape "
                 f"{reference.shape}."
             )
-        if reference.min() < 0.0 or reference.sum() <= 0.0:
-            raise ValueError("baseline must hold non-negative numbers that are not all zero.")
-        reference = reference / reference.sum()
+        reference = _normalised(reference, "baseline")
     weighted = weights > 0.0
     if (reference[codes[weighted]] == 0.0).any():
         missing = classes[codes[weighted][reference[codes[weighted]] == 0.0][0]]

@@ -34,15 +34,13 @@ def test_scores_are_those_of_a_loop_by_hand(cancer):
         p = GaussianNB().fit(X.iloc[train], y[train]).predict_proba(X.iloc[test])
         assert (comparison.fold[test] == k).all()
         np.testing.assert_array_equal(comparison.probabilities["nb"][test], p)
-        assert scores.log_loss[k] == pytest.approx(log_loss(y[test], p))
-        assert scores.brier[k] == pytest.approx(brier_score_loss(y[test], p[:, 1]))
-        assert scores.error[k] == pytest.approx(np.mean(p.argmax(axis=1) != y[test]))
+        assert scores.folds.log_loss[k] == pytest.approx(log_loss(y[test], p))
+        assert scores.folds.brier[k] == pytest.approx(brier_score_loss(y[test], p[:, 1]))
+        assert scores.folds.error[k] == pytest.approx(np.mean(p.argmax(axis=1) != y[test]))
         bits = information_bits(y[test], p, baseline=np.bincount(y[train]))
-        assert scores.information[k] == pytest.approx(bits)
-    assert np.isnan(scores.log_evidence).all()
-    assert (scores.seconds > 0).all()
-    assert scores.mean("error") == pytest.approx(scores.error.mean())
-    assert scores.standard_error("error") == pytest.approx(scores.error.std(ddof=1) / 2)
+        assert scores.folds.information[k] == pytest.approx(bits)
+    assert np.isnan(scores.folds.log_evidence).all()
+    assert (scores.folds.seconds > 0).all()
 
 
 def test_out_of_fold_probabilities_are_those_of_scikit_learn():
@@ -59,15 +57,15 @@ def test_out_of_fold_probabilities_are_those_of_scikit_learn():
 def test_training_frequencies_are_no_information(cancer):
     X, y = cancer
     scores = compare({"prior": DummyClassifier()}, X, y, n_splits=5).models["prior"]
-    np.testing.assert_allclose(scores.information, 0, atol=1e-14)
+    np.testing.assert_allclose(scores.folds.information, 0, atol=1e-14)
 
 
 def test_evidence_is_that_of_the_fitted_step(cancer):
     X, y = cancer
     gp = make_pipeline(StandardScaler(), SklearnClassifier())
     scores = compare({"gp": gp, "bare": SklearnClassifier()}, X, y, n_splits=2).models
-    assert np.isfinite(scores["gp"].log_evidence).all()
-    assert np.isfinite(scores["bare"].log_evidence).all()
+    assert np.isfinite(scores["gp"].folds.log_evidence).all()
+    assert np.isfinite(scores["bare"].folds.log_evidence).all()
 
 
 def test_json_has_none_where_there_is_no_evidence(cancer):
@@ -159,11 +157,11 @@ def test_default_models_side_by_side():
     X, y = X.iloc[:200], y.to_numpy()[:200]
     comparison = compare(default_models(), X, y, n_splits=3)
     ours = comparison.models["gpclass"]
-    assert ours.mean("information") > 0.7
-    assert ours.mean("log_loss") < comparison.models["scikit-learn GP, as it comes"].mean(
-        "log_loss"
-    )
-    assert (ours.log_evidence >= comparison.models["scikit-learn GP"].log_evidence - 1e-3).all()
+    assert ours.folds.information.mean() > 0.7
+    fixed = comparison.models["scikit-learn GP, as it comes"]
+    assert ours.folds.log_loss.mean() < fixed.folds.log_loss.mean()
+    learnt = comparison.models["scikit-learn GP"]
+    assert (ours.folds.log_evidence >= learnt.folds.log_evidence - 1e-3).all()
     assert not comparison.models["logistic regression"].warnings
     for scores in comparison.models.values():
-        assert all(math.isfinite(scores.mean(score)) for score in SCORES[:4])
+        assert all(math.isfinite(scores.folds[score].mean()) for score in SCORES[:4])

@@ -9,9 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator.arguments import (
     check_kernel_argument,
-
     pick_parts,
-
 )
 from gpclass.estimator.decomposition import DECOMPOSITIONS, OneVsRest
 from gpclass.estimator.inputs import is_precomputed, takes_vectors

@@ -37,7 +37,7 @@ from gpclass import GaussianProcessClassifier
 from gpclass.inference import Approximation, Laplace, PosteriorLinearisation
 from gpclass.kernels import Precomputed, pullback
 from gpclass.learning import KeepFixed
-from gpclass.likelihoods import Likelihood, Logit, Probit, by_quadrature
+from gpclass.likelihoods import Likelihood, Logit, Probit
 
 MULTI_CLASS = ["one_vs_rest", "one_vs_one"]
 
@@ -75,7 +75,7 @@ def fixed(kernel=None, **settings):
 
 @pytest.mark.parametrize("multi_class", MULTI_CLASS)
 @pytest.mark.parametrize("likelihood", ["logit", "probit"])
-@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("learn", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_weight_is_the_row_repeated(multi_class, likelihood, learn):
     counts = np.random.default_rng(0).integers(0, 4, len(Y3))
     make = gpc if learn else fixed
@@ -329,6 +329,7 @@ def test_float32_input_is_float64_to_its_precision(learn):
     np.testing.assert_allclose(P, double.predict_proba(NEW), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copy_X_train", [False, True])
 def test_read_only_memory_maps(tmp_path, copy_X_train):
     joblib.dump((X2, Y2, np.linspace(0.5, 2, len(Y2)), NEW), tmp_path / "data")
@@ -802,7 +803,7 @@ def test_an_inference_without_a_joint_model_takes_the_differences(inference, lik
 
 @dataclass(frozen=True)
 class Own(Likelihood):
-    """A user's likelihood of two classes: the logit's values, the rest by quadrature."""
+    """A user's likelihood of two classes, with the values of the logit."""
 
     name: ClassVar[str] = "own"
     log_concave: ClassVar[bool] = True
@@ -812,11 +813,6 @@ class Own(Likelihood):
 
     def derivatives(self, y, f):
         return Logit().derivatives(y, f)
-
-    tilted_moments = by_quadrature.tilted_moments
-    linearise = by_quadrature.linearise
-    expected_log_prob = by_quadrature.expected_log_prob
-    predict_proba = by_quadrature.predict_proba
 
 
 @pytest.mark.parametrize(
@@ -1128,6 +1124,7 @@ def test_what_is_there_after_fit():
             getattr(model, name)(NEW[:, :2])
 
 
+@pytest.mark.slow
 def test_iris_is_learnt_whichever_way_it_is_split():
     X, y = load_iris(return_X_y=True)
     for multi_class in MULTI_CLASS:

@@ -23,7 +23,7 @@ def test_scikit_learn_checks(estimator, check):
     [
         GaussianProcessClassifier(),
         GaussianProcessClassifier(likelihood="logit", inference="laplace", learning="em"),
-        GaussianProcessClassifier(inference="pl", multi_class="differences"),
+        GaussianProcessClassifier(inference="pl"),  # latent differences of many classes
     ]
 )
 def test_scikit_learn_checks_of_slower_settings(estimator, check):

@@ -134,7 +134,7 @@ def test_a_fit_that_fails_leaves_the_earlier_one():
     P = model.predict_proba(X)
     # one column, and one class: what X has is known before what y lacks
     for Z, y in ((X[["size"]], np.full(60, "no")), (X.to_numpy(), ILL[:-1])):
-        with pytest.raises(ValueError, match="classes|inconsistent"):
+        with pytest.raises(ValueError, match=r"classes|inconsistent"):
             model.fit(Z, y)
         assert vars(model) == before
     assert model.predict_proba(X).tobytes() == P.tobytes()

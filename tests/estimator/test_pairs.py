@@ -116,6 +116,7 @@ def test_learning_gains_and_predicts(learning, method):
 
 # the lower bound has two maxima here, -48.96 at a length of 1.08 and -48.25 at 0.50, and each
 # learner finds another of them
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [method for method in WORKING if method != "bound"])
 def test_em_ends_where_the_evidence_does(method):
     evidences = [
@@ -143,6 +144,7 @@ def test_schedules_of_one_method_agree(likelihood):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["probit", "logit", NoisyThreshold(0.1, "fixed")])
 def test_monte_carlo_predicts_as_ep_does(likelihood):
     settings = {"likelihood": likelihood, "optimizer": None}
@@ -284,6 +286,7 @@ def test_settings_that_do_not_exist(likelihood, settings, words):
         gpc(likelihood=likelihood).set_params(**settings)
 
 
+@pytest.mark.slow
 def test_a_grid_search_over_epsilon():
     grid = {"likelihood__epsilon": [0.001, 0.1, 0.4]}
     model = gpc(likelihood=NoisyThreshold(0.01, "fixed"), optimizer=None)
@@ -315,6 +318,7 @@ def test_a_weight_is_the_row_repeated(inference, likelihood):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_warm_start_of_every_method_ends_at_the_same_place():
     for settings in ({}, {"inference": "pl"}, {"inference": "vi"}, {"learning": "em"}):
         cold = gpc(warm_start=True, **settings).fit(X, Y)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from gpclass.estimator.report import OptimizerReport, ReportedRun, parameter_names
+from gpclass.estimator.report import OptimizerReport, ReportedRun
 from gpclass.learning import LearningRun
+from gpclass.learning.hyperparameters import parameter_names
 
 
 def run(end, log_evidence, n_evaluations, at_bounds=()):

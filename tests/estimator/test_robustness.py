@@ -520,6 +520,7 @@ BATCHED = {
 
 
 # prediction knows sites, not the method that found them
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "division", "method"),
     pairs(

@@ -87,7 +87,7 @@ def large_table(n_classes=2):
     )
 
 
-FEW = make_classification(120, 20, n_informative=8, n_classes=3, flip_y=0.1, random_state=0)
+FEW = make_classification(60, 20, n_informative=8, n_classes=3, flip_y=0.1, random_state=0)
 
 
 @pytest.mark.slow
@@ -230,6 +230,7 @@ def fitted(request):
         return GaussianProcessClassifier(**settings).fit(X, relabel(y))
 
 
+@pytest.mark.slow
 def test_copies_predict_the_same_bits(fitted, tmp_path):
     X = fitted.X_train_[:17]
     before = pickle.dumps(fitted)

@@ -28,7 +28,7 @@ METHODS = {
     "the default": "",
     "laplace, logit": "inference='laplace', likelihood='logit'",
     "em": "learning='em'",
-    "differences": "inference='pl', multi_class='differences'",
+    "differences": "inference='pl'",
 }
 # It asserts which bound the logit's evidence is highest at, by Laplace's method. For the probit the
 # length-scale of `WhiteKernel + RBF` ends inside its bounds, at 1.27e4, by every method.

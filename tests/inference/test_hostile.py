@@ -54,7 +54,7 @@ def check(method, likelihood, chosen):
     return total, failed
 
 
-@pytest.mark.parametrize("likelihood", SMOOTH)
+@pytest.mark.parametrize("likelihood", ["probit", pytest.param("logit", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_converges(method, likelihood):
     total, failed = check(METHODS[method], SMOOTH[likelihood], hostile())

@@ -24,7 +24,9 @@ LIKELIHOODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize(
+    "likelihood", ["probit", *(pytest.param(name, marks=pytest.mark.slow) for name in [*LIKELIHOODS][1:])]
+)
 def test_laws(method, likelihood):
     check_inference(METHODS[method], LIKELIHOODS[likelihood], n=6)
 

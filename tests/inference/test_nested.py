@@ -16,6 +16,7 @@ from gpclass.likelihoods import Probit
 from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
 from gpclass.priors.nested import NestedPrior
+from gpclass.testing import check_prior
 from helpers import pairs, rbf
 
 TIGHT = EP(tol=1e-10)
@@ -121,6 +122,13 @@ def test_factor_against_dense_algebra(precisions, size, shared):
     close(covariance.pullback(a), cotangent(G, shared), 1e-9, "pullback")
     reduced = factor.reduced_variance(K_g.copy())
     np.testing.assert_allclose(reduced, want.reduced_variance(K_g.copy()), rtol=1e-9, atol=1e-30)
+
+
+def test_laws_of_a_prior():
+    # sites of probit terms are never negative, and gradients are by the classes' covariances;
+    # with counts multiply is about the mean over a row's copies, and variances about one of them
+    _, codes, Ks = problem(4, 3, shared=False)
+    check_prior(NestedPrior(as_prior(Ks, False), codes), for_ep_only=True)
 
 
 def test_factor_with_counts_is_that_of_repeated_rows():
@@ -250,6 +258,7 @@ def moved_evidence(Ks, directions, shared, codes, t, weights=None):
     return nested_ep(as_prior(moved, shared), codes, TIGHT, weights).log_evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
 @pytest.mark.parametrize("signal", [0.5, 3.0, 30.0])
 def test_gradient_agrees_with_differences(shared, signal):

@@ -18,23 +18,22 @@ from gpclass.learning import (
 from gpclass.learning.surrogate import Surrogate
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 
-# By KG06's Theorem 1, extended to the likelihood, F needs no correction for these.
+# By KG06's Theorem 1, extended to the likelihood, F has the gradient of the evidence without c.
 EXACT = [
     (EP(), Probit()),
     (EP(), Logit()),
     (EP(), NoisyThreshold(0.1)),
     (Variational(), Probit()),
     (Variational(), Logit()),
-    (Variational(), NoisyThreshold(0.1)),
-    (Laplace(), Probit()),
-    (Laplace(), Logit()),
     (TangentBound(), Logit()),
 ]
 CORRECTED = [
+    (Laplace(), Probit()),
+    (Laplace(), Logit()),
     (PosteriorLinearisation(), Probit()),
     (PosteriorLinearisation(), NoisyThreshold(0.1)),
+    (Variational(), NoisyThreshold(0.1)),
     (Variational(evidence="ep"), Logit()),
-    (Variational(evidence="ep"), NoisyThreshold(0.1)),
     (TangentBound("upper"), Logit()),
 ]
 
@@ -71,6 +70,13 @@ def both(problem, **settings):
     return em, MaximiseEvidence().learn(problem, starts)
 
 
+def held(problem, found=None):
+    """F of an E-step at the problem's own hyperparameters."""
+    found = problem.evaluate(problem.theta) if found is None else found
+    sites, gradient = found.approximation.sites, found.gradient
+    return Surrogate.of(problem, problem.theta, sites, found.log_evidence, gradient)
+
+
 # ------------------------------------------------------------- the objective
 
 
@@ -81,56 +87,47 @@ def test_the_m_step_begins_with_the_evidence_and_its_gradient(inference, likelih
     problem = make_problem(inference, likelihood, weights=weights)
     found = problem.evaluate(problem.theta)
     assert found.approximation.converged
-    F = Surrogate.of(problem, problem.theta, found)
-    value, gradient = F(problem.theta)
+    value, gradient = held(problem, found)(problem.theta)
     assert value == pytest.approx(found.log_evidence, abs=1e-9)
-    np.testing.assert_allclose(gradient, found.gradient, atol=1e-7)
+    np.testing.assert_allclose(gradient, found.gradient, atol=1e-9)
 
 
 @pytest.mark.parametrize(("inference", "likelihood"), EXACT, ids=name)
 def test_where_theorem_1_holds_nothing_is_corrected(inference, likelihood):
-    problem = make_problem(inference, likelihood)
-    F = Surrogate.of(problem, problem.theta, problem.evaluate(problem.theta))
-    assert F.by_covariance is None
-    np.testing.assert_array_equal(F.by_theta, 0.0)
-
-
-@pytest.mark.parametrize(("inference", "likelihood"), EXACT[:6], ids=name)
-def test_sites_may_be_held_in_units_of_the_priors_deviation(inference, likelihood):
-    problem = make_problem(inference, likelihood)
-    found = problem.evaluate(problem.theta)
-    F = Surrogate.of(problem, problem.theta, found)
-    scaled = F.in_units()
-    value, gradient = scaled(problem.theta)
-    assert value == pytest.approx(found.log_evidence, abs=1e-9)
-    np.testing.assert_allclose(gradient, found.gradient, atol=1e-7)
-    theta = problem.theta + np.linspace(0.3, -0.2, len(problem.theta))
-    np.testing.assert_allclose(scaled(theta)[1], central(scaled, theta), atol=1e-6)
-    if inference == Variational():
-        following = problem.evaluate(theta, gradient=False, init=F.sites)
-        assert scaled(theta)[0] <= following.log_evidence + 1e-9
+    np.testing.assert_allclose(held(make_problem(inference, likelihood)).tilt, 0.0, atol=1e-7)
 
 
 @pytest.mark.parametrize(("inference", "likelihood"), CORRECTED, ids=name)
 def test_elsewhere_it_would_not(inference, likelihood):
     """The sites of these methods are no stationary point of their evidence."""
-    problem = make_problem(inference, likelihood)
-    F = Surrogate.of(problem, problem.theta, problem.evaluate(problem.theta))
-    assert np.abs(F.by_covariance).max() > 1e-5
+    assert np.abs(held(make_problem(inference, likelihood)).tilt).max() > 1e-4
 
 
 @pytest.mark.parametrize(("inference", "likelihood"), EXACT + CORRECTED, ids=name)
 def test_the_gradient_of_the_m_step_away_from_there(inference, likelihood):
     problem = make_problem(inference, likelihood)
-    F = Surrogate.of(problem, problem.theta, problem.evaluate(problem.theta))
+    F = held(problem)
     theta = problem.theta + np.linspace(0.3, -0.2, len(problem.theta))
     np.testing.assert_allclose(F(theta)[1], central(F, theta), atol=1e-6)
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), Logit(), NoisyThreshold(0.1)], ids=name)
-def test_the_variational_objective_is_a_bound_below_the_next_e_step(likelihood):
-    problem = make_problem(Variational(), likelihood)
-    F = Surrogate.of(problem, problem.theta, problem.evaluate(problem.theta))
+@pytest.mark.parametrize("name", ["nested", "softmax", "differences"])
+def test_the_m_step_of_a_joint_model(name, joint_problem):
+    problem = joint_problem(name)
+    found = problem.evaluate(problem.theta)
+    F = held(problem, found)
+    value, gradient = F(problem.theta)
+    assert value == pytest.approx(found.log_evidence, abs=1e-9)
+    np.testing.assert_allclose(gradient, found.gradient, atol=1e-9)
+    if name != "softmax":  # EP's evidence is stationary in the sites
+        np.testing.assert_allclose(F.tilt, 0.0, atol=1e-6)
+    theta = problem.theta + np.linspace(0.3, -0.2, len(problem.theta))
+    np.testing.assert_allclose(F(theta)[1], central(F, theta), atol=1e-6)
+
+
+def test_the_tangents_objective_is_a_bound_below_the_next_e_step():
+    problem = make_problem(TangentBound(), Logit())
+    F = held(problem)
     rng = np.random.default_rng(0)
     for _ in range(10):
         theta = np.clip(problem.theta + rng.normal(0, 0.3, len(problem.theta)), *problem.bounds.T)
@@ -144,18 +141,16 @@ def test_the_objective_of_a_singular_covariance():
     single = make_problem(EP(), Probit(), n=25)
     twice = np.repeat(np.arange(25), 2)
     problem = BinaryProblem(single.kernel, single.X[twice], single.y[twice], Probit(), EP())
-    assert np.linalg.matrix_rank(problem.prior().K) < 26
-    F = Surrogate.of(problem, problem.theta, problem.evaluate(problem.theta))
-    np.testing.assert_allclose(
-        F(problem.theta)[1], problem.evaluate(problem.theta).gradient, atol=1e-7
-    )
+    assert np.linalg.matrix_rank(problem.kernel(problem.X)) < 26
+    np.testing.assert_allclose(held(problem).tilt, 0.0, atol=1e-7)
     em, evidence = both(problem)
-    assert em.log_evidence >= evidence.log_evidence - 1e-5
+    assert em.log_evidence >= evidence.log_evidence - 1e-3
 
 
 # ------------------------------------------------------------------ learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("inference", "likelihood"),
@@ -178,14 +173,12 @@ def test_em_ends_where_learning_by_the_evidence_ends(inference, likelihood, seed
     assert em.runs[0].message.startswith("converged")
 
 
-@pytest.mark.parametrize("remember", [False, True])
 @pytest.mark.parametrize(
     "inference", [EP(), Laplace(), PosteriorLinearisation(), TangentBound("upper")], ids=name
 )
-def test_the_evidence_never_falls(inference, remember):
-    likelihood = Logit()
-    problem = make_problem(inference, likelihood, n=60, seed=4)
-    em = ExpectationMaximisation(remember=remember).learn(problem, starts_of(problem))
+def test_the_evidence_never_falls(inference):
+    problem = make_problem(inference, Logit(), n=60, seed=4)
+    em = ExpectationMaximisation().learn(problem, starts_of(problem))
     (run,) = em.runs
     # a step that was refused is the one exception, and the run does not end there
     assert run.log_evidence == pytest.approx(np.nanmax(run.trace), abs=1e-9)
@@ -196,20 +189,9 @@ def test_the_evidence_never_falls(inference, remember):
 
 def test_no_step_of_the_bound_is_refused():
     """F is a lower bound that touches: maximising it cannot lower the next."""
-    problem = make_problem(Variational(), Logit(), n=60)
-    em = ExpectationMaximisation(remember=False).learn(problem, starts_of(problem))
+    problem = make_problem(TangentBound(), Logit(), n=60)
+    em = ExpectationMaximisation().learn(problem, starts_of(problem))
     assert (np.diff(em.runs[0].trace) >= -1e-9).all()
-
-
-def test_a_ridge_towards_infinite_variance_is_no_crawl():
-    """Sites held as they are tie the latent's scale: plain EM takes more than 100 steps here."""
-    problem = make_problem(EP(), Probit(), n=60)
-    em, evidence = both(problem)
-    assert em.log_evidence >= evidence.log_evidence - 1e-3
-    assert em.theta[0] > 8
-    assert em.runs[0].n_evaluations <= 40
-    plain = ExpectationMaximisation(remember=False, max_iter=40).learn(problem, starts_of(problem))
-    assert plain.log_evidence < em.log_evidence - 1e-3
 
 
 def test_epsilon_is_learnt_from_flipped_labels():

@@ -210,6 +210,7 @@ def test_every_evaluation_lies_within_the_bounds():
         assert tuple(np.flatnonzero(on_bound)) == run.at_bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_restarts", [0, 3])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
@@ -292,8 +293,8 @@ def bits(learned):
     return (
         learned.theta.tobytes(),
         np.float64(learned.log_evidence).tobytes(),
-        learned.sites.nu.tobytes(),
-        learned.sites.tau.tobytes(),
+        learned.best.sites.nu.tobytes(),
+        learned.best.sites.tau.tobytes(),
         tuple(np.array(run.trace).tobytes() for run in learned.runs),
         tuple(run.end.tobytes() for run in learned.runs),
     )
@@ -520,7 +521,7 @@ def test_keep_fixed_evaluates_once():
 def test_init_shortens_the_first_inference():
     problem = make_problem(10.0 * RBF(1.0))
     cold = KeepFixed().learn(problem, starts_of(problem))
-    warm = KeepFixed().learn(problem, starts_of(problem), init=cold.sites)
-    assert cold.n_iter > 2
-    assert warm.n_iter <= 1
+    warm = KeepFixed().learn(problem, starts_of(problem), init=cold.best.sites)
+    assert cold.best.n_iter > 2
+    assert warm.best.n_iter <= 1
     assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-10)

@@ -265,18 +265,6 @@ class OwnLikelihood(Likelihood):
     def derivatives(self, y, f):
         return Logit().derivatives(y, f)
 
-    def tilted_moments(self, y, mean, var):
-        return by_quadrature.tilted_moments(self, y, mean, var)
-
-    def linearise(self, mean, var):
-        return by_quadrature.linearise(self, mean, var)
-
-    def expected_log_prob(self, y, mean, var):
-        return by_quadrature.expected_log_prob(self, y, mean, var)
-
-    def predict_proba(self, mean, var):
-        return by_quadrature.predict_proba(self, mean, var)
-
 
 class Cloglog(OwnLikelihood):
     """p(+1|f) = 1 - exp(-exp(f)): log-concave, and not symmetric."""

@@ -84,7 +84,7 @@ def test_edges_are_sorted_and_bends_clipped():
     points = [np.array([-8.0, -8.0]), np.array([0.5, 0.0]), np.array([8.0, 8.0])]
     bends = [np.full(2, bend) for bend in BENDS]
     edges = panel_edges(points, bends, np.array([0.0, 100.0]), np.array([1.0, 10.0]))
-    np.testing.assert_array_equal(edges[0], [-8, -8, -4, 0.5, 4, 8, 8])
+    np.testing.assert_array_equal(edges[0], [-8, -8, -3, 0.5, 3, 8, 8])
     np.testing.assert_array_equal(edges[1], [-8, -8, -8, -8, -8, 0, 8])
 
 

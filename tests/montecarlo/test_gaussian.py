@@ -62,7 +62,9 @@ def test_mass_is_that_of_the_integral(small, tau):
     P = np.linalg.inv(K) + np.diag(sites.tau)
     logs = -0.5 * (np.linalg.slogdet(K)[1] + np.linalg.slogdet(P)[1])
     expected = logs + 0.5 * sites.nu @ np.linalg.solve(P, sites.nu)
-    assert given(LatentGaussian.prior(K), sites.nu, sites.tau).log_mass == pytest.approx(expected, abs=1e-12)
+    assert given(LatentGaussian.prior(K), sites.nu, sites.tau).log_mass == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_what_cannot_be_is_refused(small):

@@ -159,13 +159,13 @@ def test_probabilities_by_slice_sampling(name, start):
         codes,
         likelihood,
         init=None if start is None else nested_ep_sites(prior, codes, likelihood),
-        n_samples=20000,
+        n_samples=10000,
         n_burn=50,
         n_chains=100,
         thin=5,
         random_state=0,
     )
-    assert draws.f.shape == (1, 3, 200, 100)
+    assert draws.f.shape == (1, 3, 100, 100)
     assert draws.rhat.max() < 1.02
     assert draws.n_stuck == 0
     exact = np.exp([log_evidence(name, sd, correlation, (1, c)) for c in range(3)]) * 3.0

@@ -1,6 +1,6 @@
 """A prior of C classes without n x n matrices: ``K = blockdiag_i(Delta_i) + V V^T``.
 
-Delta_i is a diagonal C x C block a row; V has C rows for each row of the data. With block sites W_i,
+Delta_i is a diagonal C x C block a row; V has C rows for each row of data. With block sites W_i,
 ``A_i = (I + W_i Delta_i)^-1 W_i`` and ``S = (I + V^T A V)^-1`` all of `JointFactor` follows.
 """
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpclass.priors import PriorForm
 from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
 
 
@@ -50,12 +51,12 @@ class LowRankFactor(JointFactor):
         return c[:, :, None] * aV + a[:, :, None] * cV - FV, c * a - 0.5 * F_diagonal
 
     def predict(self, K_cross, k_diag):
-        whole = self.joint(K_cross, [np.diag(k) for k in np.broadcast_to(k_diag.T, (len(self.d.T), len(k_diag)))])
-        return np.einsum("icid->icd", whole)
+        K_new = np.diag(k_diag) if k_diag.ndim == 1 else [np.diag(k) for k in k_diag.T]
+        return np.einsum("icid->icd", self.joint(K_cross, K_new))
 
     def joint(self, K_cross, K_new):
-        C, m = len(self.d.T), len(K_new[0])
-        k = np.stack([K_cross] * C if np.ndim(K_cross) == 2 else list(K_cross))[:, :, :m]
+        C, m = self.prior.n_classes, len(K_new[0])
+        k = np.stack([K_cross] * C if np.ndim(K_cross) == 2 else K_cross)[:, :, :m]
         news = [K_new] * C if np.ndim(K_new) == 2 else K_new
         reach = np.einsum("ick,cip->pck", self.AV, k)
         F = np.einsum("icd,cip,diq->pcqd", self.A, k, k)
@@ -91,7 +92,7 @@ class LowRankClasses(JointPrior):
 class LowRankJoint(JointPriorForm):
     """The binary low-rank form for each class."""
 
-    form: Any
+    form: PriorForm
 
     def make(self, kernels, n_classes, X, jitters):
         parts = [self.form.make(k, X, j) for k, j in zip(kernels, jitters, strict=True)]
@@ -100,7 +101,8 @@ class LowRankJoint(JointPriorForm):
         V = np.zeros((len(X), n_classes, n_classes, m))
         for c, part in enumerate(each):
             V[:, c, c] = part.U
-        return LowRankClasses(V.reshape(len(X), n_classes, -1), np.stack([p.delta for p in each], 1), parts)
+        delta = np.stack([part.delta for part in each], axis=1)
+        return LowRankClasses(V.reshape(len(X), n_classes, -1), delta, parts)
 
     def pull(self, kernels, X, prior, G):
         n, C, _ = prior.V.shape
@@ -108,10 +110,10 @@ class LowRankJoint(JointPriorForm):
         pairs = [(G_V[:, c, c], G[1][:, c]) for c in range(C)]
         if len(kernels) == 1:
             pairs = [(sum(g for g, _ in pairs), sum(g for _, g in pairs))]
-        return np.concatenate(
-            [self.form.pull(k, X, p, g) for k, p, g in zip(kernels, prior.parts, pairs, strict=True)]
-        )
+        each = zip(kernels, prior.parts, pairs, strict=True)
+        return np.concatenate([self.form.pull(k, X, part, G_k) for k, part, G_k in each])
 
     def cross(self, kernels, X, X_new):
         crosses, variances = zip(*(self.form.cross(k, X, X_new) for k in kernels), strict=True)
-        return (crosses[0], variances[0]) if len(kernels) == 1 else (crosses, np.stack(variances, 1))
+        one = len(kernels) == 1
+        return (crosses[0], variances[0]) if one else (crosses, np.stack(variances, axis=1))

@@ -131,7 +131,7 @@ def test_pullback(pair, with_mean):
 def test_the_preconditioner_is_a_factor_of_one_precision_a_row():
     K, omega = covariance(0), np.random.default_rng(5).gamma(1.0, size=N)
     R = np.random.default_rng(6).standard_normal((N, C))
-    Z, KZ = ClassPrior(K, C).preconditioner(omega).apply(R)
+    Z, KZ = ClassPrior(K, C).preconditioner(omega)(R)
     np.testing.assert_allclose(Z, np.linalg.solve(np.eye(N) + omega[:, None] * K, R), rtol=1e-10)
     np.testing.assert_allclose(KZ, K @ Z, rtol=1e-10, atol=1e-12)
     assert ClassPrior([K] * C, C).preconditioner(omega) is None

@@ -2,11 +2,17 @@
 
 import numpy as np
 import pytest
-from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel
+from tests.priors.inducing import InducingPoints
+from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor, LowRankJoint
 
-from gpclass.inference import EP
+from gpclass.estimator.joint_model import JointModel
+from gpclass.inference import EP, Laplace
+from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
+from gpclass.learning import JointProblem, MaximiseEvidence
+from gpclass.likelihoods import Logit, Probit
 from gpclass.priors.classes import ClassPrior
 
 N, C, RANK = 18, 3, 4
@@ -79,3 +85,41 @@ def test_gradient_by_central_differences(model):
     ]
     difference = (8 * (values[1] - values[2]) - (values[0] - values[3])) / (12 * h)
     assert slope == pytest.approx(difference, rel=1e-7)
+
+
+JOINT = {
+    "softmax": (Softmax(), Logit(), Laplace()),
+    "nested": (MultinomialProbit(), Probit(), EP(tol=1e-10)),
+}
+
+
+def joint_problem(model, shared):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((30, 2))
+    codes = np.argmax(X @ rng.standard_normal((2, C)) + 0.3 * rng.gumbel(size=(30, C)), axis=1)
+    kernel = (
+        2.0 * RBF([1.0, 2.0]) if shared else CompoundKernel([2.0 * RBF(1.0 + c) for c in range(C)])
+    )
+    scheme, likelihood, inference = JOINT[model]
+    form = LowRankJoint(InducingPoints(X[::5].copy()))
+    return JointProblem(kernel, X, codes, C, scheme, likelihood, inference, prior_form=form)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("model", JOINT)
+def test_gradient_by_hyperparameters(model, shared):
+    problem = joint_problem(model, shared)
+    found = problem.evaluate(problem.theta)
+    for k, step in enumerate(1e-4 * np.eye(len(problem.theta))):
+        up, down = (problem.evaluate(problem.theta + s * step).log_evidence for s in (1, -1))
+        assert found.gradient[k] == pytest.approx((up - down) / 2e-4, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("model", JOINT)
+def test_the_learner_and_the_model_are_those_of_dense_priors(model):
+    problem = joint_problem(model, shared=True)
+    start = problem.evaluate(problem.theta).log_evidence
+    learned = MaximiseEvidence().learn(problem, problem.theta[None])
+    assert learned.log_evidence > start
+    P = JointModel.of(problem, learned).probabilities(problem.X)
+    assert (P.argmax(axis=1) == problem.codes).mean() > 0.8

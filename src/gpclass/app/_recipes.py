@@ -16,16 +16,8 @@ Table = tuple[Any, NDArray[Any]]
 class FolderTable:
     """A data set of the local folder.
 
-    Attributes
-    ----------
-    files : tuple of str
-        The files it is made of, without the .gz that a CSV file may have.
-    target : str
-        Name of the class column.
-    description : str
-        What a row is, and what was left out.
-    build : callable
-        From the contents of the files to (X, y).
+    Its files (without the .gz that a CSV may have), class column, what a row is and what was left
+    out, and what makes (X, y) of the files' contents.
     """
 
     files: tuple[str, ...]
@@ -95,7 +87,8 @@ def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...]) -> Callable[..
             X = np.concatenate([arrays[f"X_{part}"] for part in parts]).astype(np.float64)
             y = np.concatenate([arrays[f"y_{part}"] for part in parts]).astype(np.int64)
         chosen = np.ones(y.size, dtype=bool) if digits is None else np.isin(y, digits)
-        return X[chosen], y[chosen]
+        columns = [f"x{j}" for j in range(X.shape[1])]
+        return import_module("pandas").DataFrame(X[chosen], columns=columns), y[chosen]
 
     return build
 

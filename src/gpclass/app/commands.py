@@ -153,7 +153,6 @@ def fit(
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes
     from gpclass.app.model_file import require_skops, save_model
-    from gpclass.app.tables import require_pandas
     from gpclass.estimator.classifier import GaussianProcessClassifier
     from gpclass.estimator.inputs import standardised
 
@@ -169,8 +168,7 @@ def fit(
         raise ValueError(f"the model file {out} must end in .skops.")
     dataset = load_dataset(data, target)
     classes = check_classes(dataset.y, name=dataset.target)
-    # With column names even where the table was an array, so that predict finds them.
-    X = require_pandas().DataFrame(dataset.X, columns=list(dataset.feature_names))
+    X = dataset.X
     classifier = GaussianProcessClassifier(random_state=seed).set_params(**options)
     start = time.perf_counter()
     pipeline = standardised(classifier).fit(X, dataset.y)
@@ -301,13 +299,13 @@ def _print_table(title: str, comparison: "Comparison") -> None:
     for name, scores in comparison.models.items():
         cells = [name]
         for _, score, factor, decimals, better in _COLUMNS:
-            mean = scores.mean(score)
+            mean = scores.folds[score].mean()
             if mean != mean:
                 cells.append("-")
                 continue
-            error = scores.standard_error(score)
+            error = scores.folds[score].sem()
             text = f"{factor * mean:.{decimals}f} ± {factor * error:.{decimals}f}"
-            means = [better * other.mean(score) for other in comparison.models.values()]
+            means = [better * other.folds[score].mean() for other in comparison.models.values()]
             cells.append(f"[bold]{text}[/bold]" if better and better * mean == max(means) else text)
         table.add_row(*cells)
     # A pipe has no width of its own, and the table should not be folded in a log file.

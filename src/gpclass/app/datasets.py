@@ -1,8 +1,7 @@
-"""Tables with a class column: named data sets and files.
+"""Tables with a class column: of scikit-learn, of the local folder, of OpenML, and files.
 
-A name is looked up among the tables that scikit-learn carries, those in the folder that the
-environment variable ``GPCLASS_DATA`` names (checked against the checksums below, so that a result
-can be repeated), and OpenML by pinned id. Anything else is the path of a CSV or Parquet file.
+The local folder is what the environment variable ``GPCLASS_DATA`` names; its files are checked
+against checksums, so that a result can be repeated.
 """
 
 import hashlib
@@ -21,10 +20,7 @@ from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, FolderTab
 from gpclass.app.tables import SUFFIXES, class_labels, read_table, require_pandas, unpacked
 from gpclass.estimator.inputs import listed, numeric_columns
 
-__all__ = ["DATA_VARIABLE", "Dataset", "list_datasets", "load_dataset"]
-
 DATA_VARIABLE = "GPCLASS_DATA"
-"""The environment variable that names the folder of local tables."""
 
 _SKLEARN_TABLES = {
     "breast_cancer": "Breast Cancer Wisconsin (Diagnostic), 569 rows, 30 features",
@@ -42,8 +38,8 @@ class Dataset:
     ----------
     name : str
         Name of the data set, or the file name.
-    X : pandas.DataFrame or ndarray of shape (n, d)
-        Features, all of them numbers without missing values, whose names are `feature_names`.
+    X : pandas.DataFrame of shape (n, d)
+        Features, all of them numbers without missing values.
     y : ndarray of shape (n,)
         Classes, integers, booleans or text, of the column `target`.
     description, source : str
@@ -55,29 +51,28 @@ class Dataset:
     name: str
     X: Any = field(repr=False)
     y: NDArray[Any] = field(repr=False)
-    feature_names: tuple[str, ...] = field(repr=False)
     target: str
     description: str
     source: str
     sha256: str | None = None
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return tuple(self.X.columns)
+
 
 def list_datasets() -> dict[str, str]:
-    """Names that :func:`load_dataset` knows, with one line on each.
+    """Names that `load_dataset` knows, with one line on each.
 
-    Returns
-    -------
-    datasets : dict of str to str
-        The description of each name. Names of the local folder are listed whether or not
-        ``GPCLASS_DATA`` is set; any other OpenML table is ``openml:ID``.
+    Those of the local folder are listed whether or not there is one; any other OpenML table is
+    ``openml:ID``.
 
     Examples
     --------
     >>> from gpclass.app.datasets import list_datasets
     >>> list_datasets()["iris"]
     'scikit-learn: iris flowers, 150 rows, 4 features, 3 classes'
-    >>> list_datasets()["sonar"]
-    'OpenML 40'
     """
     known = {name: f"scikit-learn: {about}" for name, about in _SKLEARN_TABLES.items()}
     known |= {
@@ -94,28 +89,19 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     Parameters
     ----------
     name_or_path : str or path
-        A name of :func:`list_datasets`, ``openml:ID``, or the path of a file that ends in .csv,
-        .csv.gz, .parquet or .pq.
+        A name of `list_datasets`, ``openml:ID``, or the path of a file that ends in .csv, .csv.gz,
+        .parquet or .pq.
     target : str, default=None
         The class column. Needed for a file; the tables of scikit-learn and of the local folder
         have theirs, and OpenML a default.
-
-    Returns
-    -------
-    dataset : Dataset
-        The table. Boolean columns are 0 and 1.
 
     Raises
     ------
     ValueError
         If the name is unknown, the file cannot be read as a table, the target is not a column,
         columns hold text or missing values, or a checksum differs.
-    FileNotFoundError
-        If the file is missing, or ``GPCLASS_DATA`` is unset for a table of that folder.
-    ConnectionError
-        If OpenML cannot be reached.
-    ImportError
-        If pandas (or pyarrow for Parquet) is missing.
+    FileNotFoundError, ConnectionError, ImportError
+        If the file or the local folder, OpenML, or pandas is missing.
 
     Examples
     --------
@@ -161,7 +147,6 @@ def _load_sklearn(name: str) -> Dataset:
         name=name,
         X=bunch.data,
         y=y,
-        feature_names=tuple(map(str, bunch.data.columns)),
         target="target",
         description=_SKLEARN_TABLES[name],
         source=f"sklearn.datasets.load_{name}",
@@ -177,21 +162,15 @@ def _load_folder(name: str, table: FolderTable) -> Dataset:
         )
     contents = [_verified(Path(folder), file) for file in table.files]
     X, y = table.build(*contents)
-    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else _numbered(X.shape[1])
     return Dataset(
         name=name,
         X=X,
         y=y,
-        feature_names=names,
         target=table.target,
         description=table.description,
         source=", ".join(str(Path(folder) / file) for file in table.files),
         sha256=" ".join(hashlib.sha256(content).hexdigest() for content in contents),
     )
-
-
-def _numbered(d: int) -> tuple[str, ...]:
-    return tuple(f"x{j}" for j in range(d))
 
 
 def _verified(folder: Path, file: str) -> bytes:
@@ -268,10 +247,4 @@ def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
     missing = int(frame[target].isna().sum())
     if missing:
         raise ValueError(f"the target {target!r} of {about['name']} has {missing} missing values.")
-    return Dataset(
-        X=X,
-        y=class_labels(frame[target]),
-        feature_names=tuple(X.columns),
-        target=target,
-        **about,
-    )
+    return Dataset(X=X, y=class_labels(frame[target]), target=target, **about)

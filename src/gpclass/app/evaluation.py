@@ -8,8 +8,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,12 +22,13 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 from threadpoolctl import threadpool_limits
 
+from gpclass.app.tables import require_pandas
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.inputs import standardised
 from gpclass.metrics import Floats, brier_score, information_bits
 
+# Columns of the scores, in the order in which they are shown.
 SCORES = ("log_loss", "brier", "error", "information", "log_evidence", "seconds")
-"""The scores of each fold, in the order in which they are shown."""
 
 
 @final
@@ -104,40 +105,23 @@ def default_models(
     return {name: standardised(model) for name, model in models.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class ModelScores:
-    """Scores of one model, each of shape (n_splits,), one value a fold.
+class ModelScores(NamedTuple):
+    """Scores of one model.
 
     Attributes
     ----------
-    log_loss, brier, error, information : ndarray of shape (n_splits,)
-        Mean negative log probability of the observed class in nats; `gpclass.metrics.brier_score`;
-        fraction of wrong decisions; `gpclass.metrics.information_bits`, where the baseline is the
-        training part's frequencies.
-    log_evidence : ndarray of shape (n_splits,)
-        ``log_marginal_likelihood_value_`` of the fitted model; NaN where it has none.
-    seconds : ndarray of shape (n_splits,)
-        Wall-clock time of fit and prediction.
+    folds : pandas.DataFrame of shape (n_splits, 6)
+        A row a fold, a column a score: mean negative log probability of the observed class in nats
+        (log_loss); `gpclass.metrics.brier_score`; fraction of wrong decisions (error);
+        `gpclass.metrics.information_bits` above the training part's frequencies;
+        ``log_marginal_likelihood_value_`` of the fitted model, NaN where it has none
+        (log_evidence); wall-clock time of fit and prediction (seconds).
     warnings : dict of str to int
         What the model warned of, and in how many fits; they are kept here and not shown.
     """
 
-    log_loss: Floats
-    brier: Floats
-    error: Floats
-    information: Floats
-    log_evidence: Floats
-    seconds: Floats
-    warnings: dict[str, int] = field(default_factory=dict)
-
-    def mean(self, score: str) -> float:
-        """Return the mean of a score over the folds."""
-        return float(np.mean(getattr(self, score)))
-
-    def standard_error(self, score: str) -> float:
-        """Return the standard error of that mean, from the deviation between folds."""
-        values = getattr(self, score)
-        return float(np.std(values, ddof=1) / np.sqrt(values.size))
+    folds: Any
+    warnings: dict[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,38 +168,25 @@ class Comparison:
             "models": {
                 name: {
                     score: {
-                        "mean": plain(scores.mean(score)),
-                        "standard_error": plain(scores.standard_error(score)),
-                        "folds": [plain(value) for value in getattr(scores, score)],
+                        "mean": plain(values.mean()),
+                        "standard_error": plain(values.sem()),
+                        "folds": [plain(value) for value in values],
                     }
-                    for score in SCORES
+                    for score, values in scores.folds.items()
                 }
-                | {"warnings": dict(scores.warnings)}
+                | {"warnings": scores.warnings}
                 for name, scores in self.models.items()
             },
         }
 
 
 def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[Any]:
-    """Check that a column ``y``, called ``name`` in messages, can be a class.
-
-    Returns
-    -------
-    classes : ndarray of shape (C,)
-        The classes, sorted.
+    """Check that a column ``y``, called ``name`` in messages, can be a class; return its classes.
 
     Raises
     ------
     ValueError
         If the column is continuous, has one class, or a class has fewer than `fewest` rows.
-
-    Examples
-    --------
-    >>> from gpclass.app.evaluation import check_classes
-    >>> check_classes([1, 1, 1], name="ill")
-    Traceback (most recent call last):
-        ...
-    ValueError: the target ill has one class only (1); at least two are needed.
     """
     y = np.asarray(y)
     if type_of_target(y, input_name=name) not in ("binary", "multiclass"):
@@ -229,8 +200,8 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
         smallest = classes[counts.argmin()]
         raise ValueError(
             f"the class {smallest!s} of the target {name} has {counts.min()} "
-            f"row{'s' if counts.min() > 1 else ''}, but {fewest} are needed, one for each fold; take "
-            "fewer folds or leave the class out."
+            f"row{'s' if counts.min() > 1 else ''}, but {fewest} are needed, one for each fold; "
+            "take fewer folds or leave the class out."
         )
     return classes
 
@@ -280,9 +251,10 @@ def compare(
     >>> from gpclass.app.evaluation import compare
     >>> X, y = load_iris(return_X_y=True)
     >>> comparison = compare({"naive Bayes": GaussianNB()}, X, y, n_splits=5)
-    >>> round(comparison.models["naive Bayes"].mean("error"), 2)
+    >>> round(float(comparison.models["naive Bayes"].folds["error"].mean()), 2)
     0.04
     """
+    DataFrame = require_pandas().DataFrame
     if not models:
         raise ValueError("there is no model to compare.")
     if n_splits < 2:
@@ -292,7 +264,7 @@ def compare(
     splitter = StratifiedKFold(n_splits, shuffle=True, random_state=random_state)
     parts = list(splitter.split(np.zeros(y.size), y))
     fold = np.empty(y.size, dtype=np.intp)
-    values = {name: np.full((n_splits, len(SCORES)), np.nan) for name in models}
+    values: dict[str, list[tuple[float, ...]]] = {name: [] for name in models}
     proba = {name: np.empty((y.size, classes.size)) for name in models}
     noted: dict[str, Counter[str]] = {name: Counter() for name in models}
     done = 0
@@ -314,14 +286,14 @@ def compare(
                 {f"{w.category.__name__}: {' '.join(str(w.message).split())}" for w in caught}
             )
             proba[name][test] = p
-            values[name][k] = (*_scores(y[train], y[test], p, classes), evidence, seconds)
+            values[name].append((*_scores(y[train], y[test], p, classes), evidence, seconds))
             done += 1
     if progress is not None:
         progress("", done, done)
     return Comparison(
         models={
-            name: ModelScores(**dict(zip(SCORES, table.T, strict=True)), warnings=dict(noted[name]))
-            for name, table in values.items()
+            name: ModelScores(DataFrame(rows, columns=list(SCORES)), dict(noted[name]))
+            for name, rows in values.items()
         },
         probabilities=proba,
         y=y,

@@ -6,12 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.stats import binomtest
 
 from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
 from gpclass.metrics import Floats, Integers, check_probabilities
-
-__all__ = ["ErrorRejectDisplay", "ReliabilityDisplay"]
 
 
 def require_matplotlib(module: str) -> Any:
@@ -107,11 +105,8 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-        y_prob : array-like of shape (n, C) or (n,)
-            Predicted probabilities, columns in the order of `labels`.
-        labels : array-like of shape (C,), default=None
-            The classes in the order of the columns; by default sorted.
+        y_true, y_prob, labels
+            As in `gpclass.decision.error_reject_curve`.
         n_bins : int, default=10
             Number of bins; a bin without cases is left out.
         strategy : {"quantile", "uniform"}, default="quantile"
@@ -120,11 +115,6 @@ class ReliabilityDisplay:
             Confidence of the binomial intervals.
         name : str, default=None
             Label of the curve.
-
-        Raises
-        ------
-        ValueError
-            If the probabilities are not valid or an option is out of its range.
         """
         codes, proba, classes = check_probabilities(y_true, y_prob, labels)
         assert codes is not None
@@ -133,10 +123,10 @@ class ReliabilityDisplay:
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
         if classes.size == 2:
-            prob, hit = proba[:, 1], (codes == 1).astype(np.float64)
+            prob, hit = proba[:, 1], codes == 1
             event = f"class {classes[1]!s}"
         else:
-            prob, hit = proba.max(axis=1), (proba.argmax(axis=1) == codes).astype(np.float64)
+            prob, hit = proba.max(axis=1), proba.argmax(axis=1) == codes
             event = "the most probable class"
         if strategy == "quantile":
             edges = np.unique(np.quantile(prob, np.linspace(0.0, 1.0, n_bins + 1)))
@@ -148,10 +138,14 @@ class ReliabilityDisplay:
         counts = np.bincount(index)
         used = counts > 0
         counts = counts[used]
-        frequency = np.bincount(index, weights=hit)[used] / counts
-        lower, upper = _wilson_interval(frequency, counts, confidence)
+        hits = np.bincount(index[hit], minlength=len(used))[used]
+        intervals = [
+            binomtest(k, n).proportion_ci(confidence, "wilson")
+            for k, n in zip(hits.tolist(), counts.tolist(), strict=True)
+        ]
+        lower, upper = np.array(intervals).T
         return cls(
-            prob_true=frequency,
+            prob_true=hits / counts,
             prob_pred=np.bincount(index, weights=prob)[used] / counts,
             counts=counts,
             lower=lower,
@@ -193,18 +187,10 @@ class ReliabilityDisplay:
         interval: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Draw the reliability diagram.
+        """Draw the diagram, in the style ``kwargs`` of ``Axes.plot``.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Label of the curve, in place of the one the display was made with.
-        ref_line, interval : bool, default=True
-            Whether to draw the diagonal, where probabilities are honest, and the intervals.
-        **kwargs : dict
-            Passed to the curve's ``Axes.plot``.
+        ``ref_line`` is the diagonal, where probabilities are honest; ``interval`` draws the
+        intervals, and ``name`` labels the curve in place of the display's.
         """
         ax = _axes(ax)
         label = self.name if name is None else name
@@ -225,21 +211,6 @@ class ReliabilityDisplay:
             ax.legend(loc="upper left", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _wilson_interval(
-    frequency: Floats, counts: Integers, confidence: float
-) -> tuple[Floats, Floats]:
-    """Return Wilson's interval, which stays in [0, 1] and is not empty at 0 of n."""
-    z = float(ndtri(0.5 + 0.5 * confidence))
-    scale = 1.0 / (1.0 + z * z / counts)
-    centre = (frequency + 0.5 * z * z / counts) * scale
-    half = z * scale * np.sqrt(frequency * (1.0 - frequency) / counts + 0.25 * (z / counts) ** 2)
-    # Rounding can put the end a few ulp beyond the observed frequency at 0 and n of n.
-    return (
-        np.clip(np.minimum(centre - half, frequency), 0.0, 1.0),
-        np.clip(np.maximum(centre + half, frequency), 0.0, 1.0),
-    )
 
 
 @dataclass(eq=False)
@@ -299,17 +270,7 @@ class ErrorRejectDisplay:
         return cls.from_predictions(y, proba, labels=classes, ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the error-reject curve, both axes in per cent.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Label of the curve, in place of the one the display was made with.
-        **kwargs : dict
-            Passed to the curve's ``Axes.plot``.
-        """
+        """Draw the curve, both axes in per cent, in the style ``kwargs`` of ``Axes.plot``."""
         ax = _axes(ax)
         label = self.name if name is None else name
         # The error rate is that of a whole group of accepted cases, so it changes in steps.

@@ -1,34 +1,31 @@
-"""A problem whose hyperparameters and sites are known: what predicts, and what is saved."""
+"""A learnt binary classifier."""
 
-import numbers
-import warnings
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import Kernel
 
-from gpclass.exceptions import NotPositiveDefiniteError, NumericalWarning
-from gpclass.inference import Approximation, Outcome, SitePosterior
-from gpclass.kernels import cross, diagonal, evaluate, restrict
-from gpclass.learning import Problem
+from gpclass.estimator.model import (
+    UNKNOWN_VARIANCE,
+    Model,
+    Setting,
+    check_sample_size,
+    chunks,
+    cross_covariance,
+    draw,
+    draw_from_settings,
+    faced,
+    warn_of_overflow,
+)
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference import SitePosterior
+from gpclass.kernels import evaluate
+from gpclass.learning import BinaryProblem, Node
 from gpclass.likelihoods import Likelihood
-from gpclass.linalg import TILE, product, symmetric_eigen
 from gpclass.montecarlo import SamplePosterior, Samples
-from gpclass.priors.dense import DenseFactor
 
 Array = NDArray[np.float64]
-
-# New rows at a time: the covariance with 1024 of them is smaller than the training matrix as soon
-# as n > 1024, and wide enough for the triangular solve to run at full speed.
-CHUNK: Final = 1024
-# Values drawn together: their covariance and its eigenvectors take 5 GB.
-LARGEST_SAMPLE: Final = 15_000
-# Stands for an infinite latent variance: large enough for a probability of 1/2, and finite.
-UNKNOWN_VARIANCE: Final = 1e300
 
 
 def log_probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
@@ -45,146 +42,17 @@ def log_probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> A
     )
 
 
-def check_sample_count(n_samples: Any) -> None:
-    """Refuse what is no number of samples.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if isinstance(n_samples, bool) or not isinstance(n_samples, numbers.Integral):
-        raise TypeError(f"n_samples must be an integer, got {n_samples!r}")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
-
-
-def check_sample_size(size: int) -> None:
-    """Refuse to draw more values together than have a covariance in memory.
-
-    Raises
-    ------
-    ValueError
-        Naming what it would take.
-    """
-    if size > LARGEST_SAMPLE:
-        raise ValueError(
-            f"a draw of {size} latent values together needs {3 * 8e-9 * size**2:.0f} GB: draw for "
-            "fewer rows of X"
-        )
-
-
-def draw(mean: Array, covariance: Array, n_samples: int, rng: np.random.RandomState) -> Array:
-    """Draws of N(mean, covariance), singular or not, shape (k, n_samples)."""
-    values, vectors = symmetric_eigen(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return mean[:, None] + product(root, rng.standard_normal((len(mean), n_samples)))
-
-
-@dataclass(frozen=True)
-class Model(ABC):
-    """A problem whose hyperparameters and sites are known.
-
-    It keeps the inputs, the hyperparameters and the sites; the n x n factor is rebuilt from them
-    on first use and left out when the model is saved, so a model file grows with n, not n^2.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the hyperparameters that were learnt.
-    sites : Sites, or ClassSites or Samples in their place
-    log_evidence : float
-    outcome_name : str
-        Name of the `Outcome` of the inference that found the sites.
-    n_iter : int
-        Its iterations.
-    """
-
-    problem: Any
-    sites: Any
-    log_evidence: float
-    outcome_name: str
-    n_iter: int
-
-    @classmethod
-    def of(cls, problem: Problem, approximation: Approximation) -> Self:
-        """Return the model of a problem's approximation."""
-        return cls(
-            problem,
-            approximation.sites,
-            approximation.log_evidence,
-            approximation.outcome.name,
-            approximation.n_iter,
-        )
-
-    @property
-    def outcome(self) -> Outcome:
-        """How the inference ended."""
-        return Outcome[self.outcome_name]
-
-    @property
-    @abstractmethod
-    def posterior(self) -> Any:
-        """Posterior at the training inputs."""
-
-    @property
-    def start(self) -> Any:
-        """Where another inference may start, None for samples."""
-        return None if isinstance(self.sites, Samples) else self.sites
-
-    def approximation(self) -> Any:
-        """Run the inference again from its own end: the evidence with its gradient."""
-        problem = self.problem
-        return problem.evaluate(problem.theta, gradient=False, init=self.start).approximation
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the factor."""
-        return {key: value for key, value in self.__dict__.items() if key != "posterior"}
-
-    def warn_of_overflow(self, n_lost: int, n_rows: int) -> None:
-        """Say that the latent values of some new rows are not known."""
-        warnings.warn(
-            f"the kernel {self.problem.kernel} overflows at {n_lost} of the {n_rows} new rows; "
-            "their latent value is taken as unknown (all classes equally probable)",
-            NumericalWarning,
-            stacklevel=3,
-        )
-
-    def variances(self, kernel: Kernel, X: Any) -> Array:
-        """Prior variances of new rows under one kernel of the problem.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where one is negative.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            k_diag = diagonal(kernel, X, self.problem.inputs)
-        if (k_diag < 0).any():
-            raise NotPositiveDefiniteError(
-                f"the kernel {kernel} gives rows of X a negative variance ({k_diag.min():.3g})"
-            )
-        return k_diag
-
-    def new_rows(self, X: Any) -> Any:
-        """New inputs as the kernels of the problem's own rows want them."""
-        problem = self.problem
-        if problem.rows is None:
-            return X
-        return restrict(problem.kernels[0], X, problem.rows, len(problem.X))
-
-
 @final
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class BinaryModel(Model):
     """One learnt binary classifier; `Model` has the fields."""
 
-    @cached_property
-    def posterior(self) -> SitePosterior | SamplePosterior:
+    def posterior_at(self, problem: BinaryProblem, node: Node) -> SitePosterior | SamplePosterior:
         """Posterior at the training inputs."""
-        prior = self.problem.prior()
-        if isinstance(self.sites, Samples):
-            return SamplePosterior.from_samples(prior, self.sites)
-        return SitePosterior.from_sites(prior, self.sites)
+        prior = problem.prior()
+        if isinstance(node.sites, Samples):
+            return SamplePosterior.from_samples(prior, node.sites)
+        return problem.posterior(prior, node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent function at new inputs.
@@ -196,7 +64,8 @@ class BinaryModel(Model):
         Returns
         -------
         mean, variance : ndarray of shape (m,)
-            A row does not depend on the others bit for bit.
+            A row does not depend on the others bit for bit. Of several settings the total
+            expectation, and the mean of the variances plus the variance of the means.
 
         Warns
         -----
@@ -204,17 +73,29 @@ class BinaryModel(Model):
             Where the kernel overflows at new rows; their latent is then unknown: mean 0 and a
             variance so large that the probability is one half.
         """
-        m = len(X)
-        trained_on = self.problem.inputs
-        mean, variance = np.empty(m), np.empty(m)
-        for start in range(0, m, CHUNK):
-            part = slice(start, min(start + CHUNK, m))
-            mean[part], variance[part] = self._latent_chunk(X[part], trained_on)
-        lost = ~(np.isfinite(mean) & np.isfinite(variance))
-        if lost.any():
-            mean[lost], variance[lost] = 0.0, UNKNOWN_VARIANCE
-            self.warn_of_overflow(int(lost.sum()), m)
-        return mean, variance
+        settings = self.settings()
+        if len(settings) == 1:
+            return _latent_at(settings[0], X)
+        weights = np.array([setting.weight for setting in settings])
+        found = [_latent_at(setting, X) for setting in settings]
+        means, variances = (np.stack(part) for part in zip(*found, strict=True))
+        mean = weights @ means
+        return mean, weights @ (variances + (means - mean) ** 2)
+
+    def log_probabilities(self, X: Any) -> Array:
+        """``log P(-1)`` and ``log P(+1)`` at new inputs, shape (m, 2).
+
+        Averages over the Gaussian of the latent, or over samples where the posterior has them,
+        and over the settings.
+        """
+        settings = self.settings()
+        found = [_log_probabilities_at(setting, X) for setting in settings]
+        if len(settings) == 1:
+            return found[0]
+        weights = np.array([setting.weight for setting in settings])
+        with np.errstate(divide="ignore"):
+            weighted = np.stack(found) + np.log(weights)[:, None, None]
+        return np.logaddexp.reduce(weighted, axis=0)
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the latent function at new inputs together, shape (m, n_samples).
@@ -224,55 +105,49 @@ class BinaryModel(Model):
         ValueError
             Where the posterior is held as samples.
         """
-        posterior, problem = self.posterior, self.problem
-        if isinstance(posterior, SamplePosterior):
-            raise ValueError(
-                "sample_latent needs a Gaussian posterior: Monte Carlo has samples at the training "
-                "rows alone (approximation_.draws)"
-            )
-        X = self.new_rows(X)
-        check_sample_size(len(X))
-        K_new = evaluate(problem.kernel, X)
-        K_cross = cross(problem.kernel, problem.inputs, X)
-        mean = posterior.mean_weights @ K_cross
-        assert isinstance(posterior.factor, DenseFactor)
-        return draw(mean, posterior.factor.conditional_covariance(K_cross, K_new), n_samples, rng)
 
-    def log_probabilities(self, X: Any) -> Array:
-        """``log P(-1)`` and ``log P(+1)`` at new inputs, shape (m, 2).
-
-        Averages over the Gaussian of the latent, or over samples where the posterior has them.
-        """
-        posterior = self.posterior
-        if isinstance(posterior, SitePosterior):
-            return log_probabilities(self.problem.likelihood, *self.latent(X))
-        trained_on = self.problem.inputs
-        log_p = np.empty((len(X), 2))
-        for start in range(0, len(X), CHUNK):
-            part = slice(start, min(start + CHUNK, len(X)))
-            K_cross, k_diag = self._covariances(X[part], trained_on)
-            if not (np.isfinite(K_cross).all() and np.isfinite(k_diag).all()):
-                raise NotPositiveDefiniteError(
-                    f"the kernel {self.problem.kernel} overflows at new rows"
+        def draw_at(setting: Setting, k: int) -> Array:
+            _, problem, posterior = setting
+            if isinstance(posterior, SamplePosterior):
+                raise ValueError(
+                    "sample_latent needs a Gaussian posterior: Monte Carlo has samples at the "
+                    "training rows alone (approximation_.draws)"
                 )
-            found = posterior.log_probabilities(self.problem.likelihood, K_cross, k_diag)
-            log_p[part] = found[: part.stop - part.start]
-        return log_p
+            check_sample_size(len(X))
+            K_cross, _ = cross_covariance(problem, X)
+            mean = posterior.mean_weights @ K_cross
+            K_new = evaluate(problem.kernel, faced(problem, X))
+            return draw(mean, posterior.factor.conditional_covariance(K_cross, K_new), k, rng)
 
-    def _latent_chunk(self, X: Any, trained_on: Any) -> tuple[Array, Array]:
-        # an overflow is found and told by the caller
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, variance = self.posterior.predict(*self._covariances(X, trained_on))
-        return mean[: len(X)], variance[: len(X)]
+        return draw_from_settings(self.settings(), n_samples, rng, draw_at)
 
-    def _covariances(self, X: Any, trained_on: Any) -> tuple[Array, Array]:
-        """Covariances with the training inputs and variances, padded to whole tiles."""
-        X = self.new_rows(X)
-        m = len(X)
-        k_diag = np.zeros(m + -m % TILE)
-        k_diag[:m] = self.variances(self.problem.kernel, X)
+
+def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
+    """`BinaryModel.latent` at one setting."""
+    _, problem, posterior = setting
+    mean, variance = np.empty(len(X)), np.empty(len(X))
+    for part, rows in chunks(X):
+        K_cross, k_diag = cross_covariance(problem, rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            K_cross = cross(self.problem.kernel, trained_on, X)
-        if m % TILE:
-            K_cross = np.hstack([K_cross, np.zeros((len(K_cross), -m % TILE))])
-        return K_cross, k_diag
+            m, v = posterior.predict(K_cross, k_diag)
+        mean[part], variance[part] = m[: part.stop - part.start], v[: part.stop - part.start]
+    lost = ~(np.isfinite(mean) & np.isfinite(variance))
+    if lost.any():
+        mean[lost], variance[lost] = 0.0, UNKNOWN_VARIANCE
+        warn_of_overflow(problem, lost)
+    return mean, variance
+
+
+def _log_probabilities_at(setting: Setting, X: Any) -> Array:
+    """`BinaryModel.log_probabilities` at one setting."""
+    _, problem, posterior = setting
+    if not isinstance(posterior, SamplePosterior):
+        return log_probabilities(problem.likelihood, *_latent_at(setting, X))
+    log_p = np.empty((len(X), 2))
+    for part, rows in chunks(X):
+        K_cross, k_diag = cross_covariance(problem, rows)
+        if not (np.isfinite(K_cross).all() and np.isfinite(k_diag).all()):
+            raise NotPositiveDefiniteError(f"the kernel {problem.kernel} overflows at new rows")
+        found = posterior.log_probabilities(problem.likelihood, K_cross, k_diag)
+        log_p[part] = found[: part.stop - part.start]
+    return log_p

@@ -11,11 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass.estimator.arguments import MAX_ITER, pick_parts, with_settings
-from gpclass.estimator.binary_model import check_sample_count
 from gpclass.estimator.division import divide
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
 from gpclass.estimator.inputs import CovarianceMatrix, inputs_of, is_precomputed
+from gpclass.estimator.model import check_sample_count
 from gpclass.estimator.prediction import class_latents, class_probabilities, class_samples, log_odds
 from gpclass.estimator.weights import used_rows
 from gpclass.inference import Approximation
@@ -163,9 +163,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             Class labels.
         sample_weight : array-like of shape (n,), default=None
             Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
-            Fixed hyperparameters give the same evidence to 1e-8. Learnt ones are those of the
-            repeated rows as far as the optimiser can tell: where few rows leave the evidence
-            flat, a single evaluation differs by 1e-8 and learnt probabilities by about 1e-6.
+            Rounding makes the evidence of the two differ by up to 1e-8. With few rows (15, say)
+            the evidence may be so flat that the learnt hyperparameters then differ, and the
+            probabilities by about 1e-6.
 
         Returns
         -------
@@ -197,12 +197,13 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))
 
         for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
             if hasattr(seen, name):
                 setattr(self, name, getattr(seen, name))
         self.classes_, self.n_classes_ = rows.classes, len(rows.classes)
         self.X_train_, self.y_train_ = X, rows.code_all(y)
-        self.models_ = models
+        self.models_: list[Any] = models
         self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in models])
         self.converged_ = all(m.outcome.converged for m in models)
         self.n_iter_ = max(1, *(m.n_iter for m in models))
@@ -259,7 +260,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 "Returning the mean and variance of the latent function f is only supported for "
                 f"binary classification, received {self.n_classes_} classes."
             )
-        return self.models_[0].latent(self._new_rows(X))
+        return self.models_[0].latent(self._new_rows(X))  # type: ignore[no-any-return]
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and covariance of the latent functions of the classes at m rows.
@@ -323,7 +324,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     @property
     def likelihood_(self) -> Likelihood | list[Likelihood]:
         """Likelihood with the hyperparameters that were learnt (a list for several problems)."""
-        return self._of_models(lambda model: model.problem.likelihood)  # type: ignore[no-any-return]
+        found: Likelihood | list[Likelihood] = self._of_models(lambda m: m.problem.likelihood)
+        return found
 
     @property
     def approximation_(self) -> Approximation | list[Approximation] | Any:
@@ -365,8 +367,6 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if not clone_kernel:
             self.models_ = found.models
         return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence
-
-    # ------------------------------------------------------ scikit-learn's
 
     def set_params(self, **params: Any) -> "GaussianProcessClassifier":
         """Set arguments by name, ``likelihood__epsilon`` and the like among them.

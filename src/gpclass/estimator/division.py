@@ -9,6 +9,7 @@ from gpclass.estimator.weights import Rows
 from gpclass.inference.joint import JOINT, joint_scheme
 from gpclass.learning import BinaryProblem, JointProblem, Problem
 
+
 class Division(NamedTuple):
     """Problems to be learnt, what each is called in messages, and whose kernel each has.
 
@@ -20,19 +21,8 @@ class Division(NamedTuple):
     kernel_a_class: bool
 
 
-def divide(
-    parts: Parts, kernels: list[Kernel], X: Any, table: Rows
-) -> Division:
-    """Make the problems of a table.
-
-    Parameters
-    ----------
-    parts : Parts
-    kernels : list of Kernel
-        One for all classes, or one a class.
-    X : ndarray of shape (N, d), or whatever the kernel takes
-    table : Rows
-        Classes and weights of the rows.
+def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division:
+    """Make the problems of a table, with one kernel for all classes or one a class.
 
     Raises
     ------

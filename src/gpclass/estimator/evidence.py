@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.estimator.binary_model import Model
+from gpclass.estimator.model import Model
+from gpclass.learning import Learned, Node
+from gpclass.learning.hyperparameters import split
 
 Array = NDArray[np.float64]
 
@@ -24,60 +26,43 @@ class EvidenceAt(NamedTuple):
 
 
 def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) -> EvidenceAt:
-    """Evaluate the mean evidence of k models.
+    """Evaluate the mean evidence of k models; a prior over hyperparameters is no part of it.
 
-    Parameters
-    ----------
-    models : sequence of k Model
-    theta : array-like of shape (p,), (k * p,), or without the likelihood's hyperparameters
-        Of all models, or of each in turn.
-    eval_gradient : bool
-
-    Raises
-    ------
-    TypeError
-        For a theta that is no numbers.
-    ValueError
-        For a theta of another length.
+    ``theta`` has shape (p,), for all models, or (k * p,), each in turn; the likelihood's
+    hyperparameters may be left out. TypeError or ValueError where it is something else.
     """
     try:
         theta = np.asarray(theta, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"theta must be numbers, got {theta!r}") from error
-    k = len(models)
-    given, shared = _split(theta, models)
-    thetas = [
-        np.concatenate([t, model.problem.theta[len(t) :]])
-        for t, model in zip(given, models, strict=True)
-    ]
-    evaluations = [
-        model.problem.evaluate(t, gradient=eval_gradient, init=model.start)
-        for model, t in zip(models, thetas, strict=True)
-    ]
-    there = [
-        type(model).of(model.problem.at(t), evaluation.approximation)
-        for model, t, evaluation in zip(models, thetas, evaluations, strict=True)
-    ]
-    value = np.mean([e.log_evidence for e in evaluations])
+    given, shared = _of_each(theta, models)
+    total, gradients, there = [], [], []
+    for model, part in zip(models, given, strict=True):
+        problem = model.problem
+        full = problem.hyperparameters.completed(part)
+        found = problem.evaluate(full, gradient=eval_gradient, init=model.start)
+        total.append(found.log_evidence)
+        there.append(type(model).of(problem, Learned((Node.of(full, found),))))
+        if found.gradient is not None:
+            gradients.append(found.gradient[: len(part)] / len(models))
     if not eval_gradient:
-        return EvidenceAt(value, None, there)
-    gradients = [e.gradient[: len(part)] / k for e, part in zip(evaluations, given, strict=True)]
+        return EvidenceAt(np.mean(total), None, there)
     gradient = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
-    return EvidenceAt(value, gradient, there)
+    return EvidenceAt(np.mean(total), gradient, there)
 
 
-def _split(theta: Array, models: Sequence[Model]) -> tuple[list[Array], bool]:
+def _of_each(theta: Array, models: Sequence[Model]) -> tuple[list[Array], bool]:
     """Theta of each model, and whether all have the one that was given."""
     k = len(models)
-    sizes = [len(model.problem.theta) for model in models]
-    of_kernel = [model.problem.n_kernel for model in models]
+    free = [model.problem.hyperparameters for model in models]
+    sizes, of_kernel = [len(one.theta) for one in free], [one.n_kernel for one in free]
     p, p_kernel = sizes[0], of_kernel[0]
     alike = len(set(sizes)) == len(set(of_kernel)) == 1
     if alike and theta.shape in ((p,), (p_kernel,)):
         return [theta] * k, True
     for parts in (sizes, of_kernel):
         if theta.shape == (sum(parts),):
-            return np.split(theta, np.cumsum(parts)[:-1]), False
+            return split(theta, parts), False
     if alike:
         lengths = f"{p}" + (f" (or {k * p}, {p} for each of the {k} binary problems)" * (k > 1))
         alone = f"{p_kernel} for the kernel's alone"

@@ -8,10 +8,11 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
-from gpclass.estimator.binary_model import BinaryModel, Model
+from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
+from gpclass.estimator.model import Model
 from gpclass.estimator.progress import EvidenceProgress
 from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
@@ -20,15 +21,7 @@ from gpclass.learning import JointProblem, KeepFixed, Learner, Problem, draw_sta
 
 
 def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
-    """Kernels that learning starts from: one for all classes, or one a class.
-
-    Parameters
-    ----------
-    kernel : Kernel, list of Kernel, "precomputed" or None
-        The estimator's argument.
-    X : sequence of n inputs
-        Training inputs of positive weight, which the default kernel has its scale of.
-    """
+    """Kernels that learning starts from: one for all classes, or one a class."""
     if kernel is None:
         return [default_kernel(X)]
     if isinstance(kernel, list | tuple):
@@ -39,15 +32,9 @@ def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
 def learn_models(
     estimator: Any, division: Division, learner: Learner
 ) -> tuple[list[Model], OptimizerReport]:
-    """Learn the problems.
+    """Learn the problems with the settings of the estimator, and report every run.
 
-    Parameters
-    ----------
-    estimator : GaussianProcessClassifier
-        Says how: ``n_restarts_optimizer``, ``random_state``, ``n_jobs``, ``verbose``, and with
-        ``warm_start`` the sites of its last fit are a start where they are as many.
-    division : Division
-    learner : Learner
+    With ``warm_start`` the sites of the estimator's last fit are a start where they are as many.
     """
     problems = division.problems
     n_restarts = 0 if isinstance(learner, KeepFixed) else int(estimator.n_restarts_optimizer)
@@ -62,13 +49,7 @@ def learn_models(
             learner, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
         )
     models: list[Model] = [
-        (JointModel if isinstance(problem, JointProblem) else BinaryModel)(
-            problem.at(result.theta),
-            result.sites,
-            result.log_evidence,
-            result.outcome_name,
-            result.n_iter,
-        )
+        (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
         for problem, result in zip(problems, learned, strict=True)
     ]
     report = OptimizerReport(
@@ -89,20 +70,7 @@ def _sites_for(problem: Problem, model: Model) -> Any:
 
 
 def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
-    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound.
-
-    Parameters
-    ----------
-    names : sequence of str
-        What each problem is called.
-    models : sequence of Model
-    bounds : bool
-        Whether to warn of bounds, in scikit-learn's own words.
-
-    Warns
-    -----
-    JitterWarning, ConvergenceWarning
-    """
+    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound."""
     for name, model in zip(names, models, strict=True):
         jitter = model.problem.jitter
         if jitter > 0:

@@ -50,20 +50,11 @@ class Inputs(ABC):
         -------
         X : sequence of n inputs of the kernel
         y : ndarray of shape (n,)
-
-        Raises
-        ------
-        ValueError, TypeError
         """
 
     @abstractmethod
     def transform(self, estimator: BaseEstimator, X: Any) -> Any:
-        """Inputs of the kernel at new rows, checked against those of the fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-        """
+        """Inputs of the kernel at new rows, checked against those of the fit."""
 
 
 @final
@@ -134,19 +125,7 @@ KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, FloatTable, Objects)
 
 
 def inputs_of(kernel: Any, X: Any) -> Inputs:
-    """Return a new object of the kind that X is, before it has seen the table.
-
-    Parameters
-    ----------
-    kernel : Kernel, list of Kernel, "precomputed" or None
-    X : object
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> type(inputs_of(RBF(), [[0.0], [1.0]])).__name__
-    'FloatTable'
-    """
+    """Return a new object of the kind that X is, by the estimator's argument ``kernel``."""
     return next(kind for kind in KINDS if kind.takes(kernel, X))()
 
 
@@ -184,10 +163,6 @@ def standardised(classifier: Any) -> Pipeline:
 
     This is what the command line fits.
 
-    Parameters
-    ----------
-    classifier : classifier of scikit-learn
-
     Returns
     -------
     pipeline : Pipeline
@@ -221,24 +196,12 @@ class NumericColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Note the columns.
-
-        Raises
-        ------
-        ValueError
-            As `numeric_columns`.
-        """
+        """Note the columns; raises as `numeric_columns`."""
         validate_data(self, _numbers(X), dtype=np.float64)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Columns of the fit, in its order, as numbers.
-
-        Raises
-        ------
-        ValueError
-            As `numeric_columns`, and where columns are missing.
-        """
+        """Columns of the fit, in its order, as numbers; ValueError where one is missing."""
         check_is_fitted(self, "n_features_in_")
         if hasattr(X, "iloc") and hasattr(self, "feature_names_in_"):
             missing = [name for name in self.feature_names_in_ if name not in X.columns]
@@ -257,33 +220,15 @@ def _numbers(X: Any) -> Any:
 
 
 def numeric_columns(frame: Any, name: str) -> Any:
-    """Columns of a frame as numbers.
+    """Columns of a frame, called ``name`` in messages, as a frame of float64.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame of shape (n, d)
-        Booleans become 0 and 1, text that is a number becomes that number.
-    name : str
-        What the table is called in messages.
-
-    Returns
-    -------
-    numbers : pandas.DataFrame of shape (n, d)
-        The columns in float64.
+    Booleans become 0 and 1, text that is a number becomes that number.
 
     Raises
     ------
     ValueError
         If there is no column, a name occurs twice, or columns hold text that is not a number,
         missing values or infinity.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from gpclass.estimator.inputs import numeric_columns
-    >>> frame = pd.DataFrame({"ill": [True, False], "age": ["3", "5"]})
-    >>> numeric_columns(frame, "the table").to_numpy().tolist()
-    [[1.0, 3.0], [0.0, 5.0]]
     """
     pd = import_module("pandas")
     if frame.shape[1] == 0:

@@ -1,34 +1,42 @@
-"""A joint model of many classes whose hyperparameters and sites are known."""
+"""A learnt classifier of many classes by one joint model."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.estimator.binary_model import CHUNK, UNKNOWN_VARIANCE, Model, check_sample_size, draw
+from gpclass.estimator.model import (
+    UNKNOWN_VARIANCE,
+    Model,
+    Setting,
+    check_sample_size,
+    chunks,
+    cross_covariance,
+    draw,
+    draw_from_settings,
+    faced,
+    warn_of_overflow,
+)
 from gpclass.inference.joint import LatentPosterior
-from gpclass.kernels import cross, evaluate
+from gpclass.kernels import evaluate
+from gpclass.learning import JointProblem, Node
 
 Array = NDArray[np.float64]
 
-# Latent values and deviations that probabilities are taken of.
-LARGEST: Final = 1e12
+# Latents beyond this, in their own unit (that of a label's noise), are scaled down to it before
+# probabilities are taken: the noise is nothing beside them, and their squares would overflow.
+MAX_LATENT: Final = 1e12
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class JointModel(Model):
     """One learnt classifier of many classes; `Model` has the fields."""
 
-    @cached_property
-    def posterior(self) -> LatentPosterior:
+    def posterior_at(self, problem: JointProblem, node: Node) -> LatentPosterior:
         """Posterior of the latents of all classes."""
-        problem = self.problem
-        return problem.scheme.posterior(  # type: ignore[no-any-return]
-            problem, problem.prior(), self.sites
-        )
+        return problem.posterior(problem.prior(), node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Means and covariances of the classes' latent functions at new inputs.
@@ -41,7 +49,8 @@ class JointModel(Model):
         -------
         mean : ndarray of shape (m, C)
         covariance : ndarray of shape (m, C, C)
-            A row does not depend on the others bit for bit.
+            A row does not depend on the others bit for bit. Of several settings the total
+            expectation and covariance.
 
         Warns
         -----
@@ -49,50 +58,69 @@ class JointModel(Model):
             Where the kernel overflows at new rows; their latents are then unknown: mean 0 and
             variances so large that all classes are equally probable.
         """
-        m, n_classes = len(X), self.problem.n_classes
-        mean, covariance = np.empty((m, n_classes)), np.empty((m, n_classes, n_classes))
-        for start in range(0, m, CHUNK):
-            part = slice(start, min(start + CHUNK, m))
-            # an overflow is found and told below
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean[part], covariance[part] = self.posterior.predict(*self._covariances(X[part]))
-        lost = ~(np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2)))
-        if lost.any():
-            mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(n_classes)
-            self.warn_of_overflow(int(lost.sum()), m)
-        return mean, covariance
+        settings = self.settings()
+        if len(settings) == 1:
+            return _latent_at(settings[0], X)
+        weights = np.array([setting.weight for setting in settings])
+        found = [_latent_at(setting, X) for setting in settings]
+        means, covariances = (np.stack(part) for part in zip(*found, strict=True))
+        mean = np.einsum("k,kic->ic", weights, means)
+        away = means - mean
+        covariances += away[..., :, None] * away[..., None, :]
+        return mean, np.einsum("k,kicd->icd", weights, covariances)
+
+    def probabilities(self, X: Any) -> Array:
+        """Class probabilities at new inputs, averaged over the settings, shape (m, C)."""
+        settings = self.settings()
+        if len(settings) == 1:
+            return _probabilities_at(settings[0], X)
+        total = np.zeros((len(X), self.problem.n_classes))
+        for setting in settings:
+            total += setting.weight * _probabilities_at(setting, X)
+        return total / total.sum(axis=1, keepdims=True)
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the classes' latent functions at new inputs together, shape (m, C, n_samples)."""
         m, n_classes = len(X), self.problem.n_classes
         check_sample_size(m * n_classes)
-        crosses, _ = self._covariances(X)
-        X = self.new_rows(X)
-        K_new = [evaluate(kernel, X) for kernel in self.problem.kernels]
-        mean, covariance = self.posterior.joint(crosses, K_new if len(K_new) > 1 else K_new[0])
-        found = draw(mean.ravel(), covariance.reshape(m * n_classes, -1), n_samples, rng)
-        return found.reshape(m, n_classes, n_samples)
 
-    def probabilities(self, X: Any) -> Array:
-        """Class probabilities at new inputs, shape (m, C)."""
-        problem = self.problem
-        mean, covariance = self.latent(X)
-        # beyond LARGEST the noise of a label is nothing, and squares would overflow
-        spread = np.abs(covariance).max(axis=(1, 2), initial=0.0)
-        size = np.maximum(np.sqrt(spread), np.abs(mean).max(axis=1))
-        scale = np.minimum(1.0, LARGEST / np.maximum(size, 1.0))
-        mean, covariance = mean * scale[:, None], covariance * (scale * scale)[:, None, None]
-        P: Array = problem.scheme.probabilities(mean, covariance, problem.likelihood)
-        return P
+        def draw_at(setting: Setting, k: int) -> Array:
+            _, problem, posterior = setting
+            crosses, _ = cross_covariance(problem, X)
+            new = faced(problem, X)
+            K_new = [evaluate(kernel, new) for kernel in problem.kernels]
+            mean, covariance = posterior.joint(crosses, K_new if len(K_new) > 1 else K_new[0])
+            found = draw(mean.ravel(), covariance.reshape(m * n_classes, -1), k, rng)
+            return found.reshape(m, n_classes, k)
 
-    def _covariances(self, X: Any) -> tuple[Any, Array]:
-        """Covariances with the training inputs and variances: of all classes, or of each."""
-        X, trained_on = self.new_rows(X), self.problem.inputs
-        crosses, variances = [], []
-        for kernel in self.problem.kernels:
-            variances.append(self.variances(kernel, X))
-            with np.errstate(over="ignore", invalid="ignore"):
-                crosses.append(cross(kernel, trained_on, X))
-        if len(crosses) == 1:
-            return crosses[0], variances[0]
-        return crosses, np.stack(variances, axis=1)
+        return draw_from_settings(self.settings(), n_samples, rng, draw_at)
+
+
+def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
+    """`JointModel.latent` at one setting."""
+    _, problem, posterior = setting
+    m, n_classes = len(X), problem.n_classes
+    mean, covariance = np.empty((m, n_classes)), np.empty((m, n_classes, n_classes))
+    for part, rows in chunks(X):
+        size = part.stop - part.start
+        K_cross, k_diag = cross_covariance(problem, rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found_mean, found_covariance = posterior.predict(K_cross, k_diag)
+        mean[part], covariance[part] = found_mean[:size], found_covariance[:size]
+    lost = ~(np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2)))
+    if lost.any():
+        mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(n_classes)
+        warn_of_overflow(problem, lost)
+    return mean, covariance
+
+
+def _probabilities_at(setting: Setting, X: Any) -> Array:
+    """`JointModel.probabilities` at one setting."""
+    problem = setting.problem
+    mean, covariance = _latent_at(setting, X)
+    spread = np.abs(covariance).max(axis=(1, 2), initial=0.0)
+    size = np.maximum(np.sqrt(spread), np.abs(mean).max(axis=1))
+    scale = np.minimum(1.0, MAX_LATENT / np.maximum(size, 1.0))
+    mean, covariance = mean * scale[:, None], covariance * (scale * scale)[:, None, None]
+    P: Array = problem.scheme.probabilities(mean, covariance, problem.likelihood)
+    return P

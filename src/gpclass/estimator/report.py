@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import CompoundKernel, ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel
 
 from gpclass.learning import LearningRun, Problem
-from gpclass.likelihoods import Likelihood
+from gpclass.learning.hyperparameters import parameter_names
 
 
 @final
@@ -61,28 +61,6 @@ class OptimizerReport:
                 }
             )
         return rows
-
-
-def parameter_names(kernel: Kernel, likelihood: Likelihood | None = None) -> tuple[str, ...]:
-    """Names of the entries of theta: the kernel's, then the likelihood's if there is one."""
-    if isinstance(kernel, CompoundKernel):
-        each = [
-            f"kernels[{c}]__{name}"
-            for c, one in enumerate(kernel.kernels)
-            for name in parameter_names(one)
-        ]
-        return (*each, *(parameter_names(ConstantKernel(1.0, "fixed"), likelihood)))
-    names = []
-    for hyperparameter in kernel.hyperparameters:
-        if hyperparameter.fixed:
-            continue
-        if hyperparameter.n_elements == 1:
-            names.append(hyperparameter.name)
-        else:
-            names.extend(f"{hyperparameter.name}[{i}]" for i in range(hyperparameter.n_elements))
-    if likelihood is not None:
-        names.extend(f"likelihood__{name}" for name in likelihood.hyperparameter_names)
-    return tuple(names)
 
 
 def names_of_theta(problems: Sequence[Problem], *, listed: bool) -> tuple[str, ...]:

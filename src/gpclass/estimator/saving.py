@@ -1,4 +1,4 @@
-"""Which of our types a saved model contains, for loaders that must be told whom to trust."""
+"""The types of ours that a saved model may contain, for loaders that build only trusted ones."""
 
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier
@@ -15,20 +15,20 @@ from gpclass.learning import (
     ExpectationMaximisation,
     JointProblem,
     KeepFixed,
+    Learned,
     LearningRun,
     MaximiseEvidence,
+    Node,
+    SearchSettings,
 )
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.montecarlo import MonteCarlo, Samples
-from gpclass.priors.classes import ClassSites
+from gpclass.priors import Dense
+from gpclass.priors.classes import ClassSites, DenseClasses
 
 
 def trusted_types() -> list[str]:
     """Names of our types that a fitted classifier may contain, as skops wants them.
-
-    Returns
-    -------
-    names : list of str
 
     Examples
     --------
@@ -44,9 +44,14 @@ def trusted_types() -> list[str]:
         ExpectationMaximisation,
         JointModel,
         JointProblem,
+        Dense,
+        DenseClasses,
         KeepFixed,
         LatentDifferences,
+        Learned,
         LearningRun,
+        Node,
+        SearchSettings,
         MaximiseEvidence,
         MonteCarlo,
         MultinomialProbit,

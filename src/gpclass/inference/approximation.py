@@ -137,6 +137,10 @@ class SitePosterior:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
         return self.covariance.variances
 
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df = (nu^T m - log |I + T K|) / 2``."""
+        return 0.5 * (float(self.sites.nu @ self.mean) - self.factor.log_det)
+
     def divergence(self) -> float:
         """``KL(q || p) = (log |I + T K| - sum_i tau_i v_i + a^T m) / 2``; asks for `variance`."""
         explained = float(self.mean_weights @ self.mean)

@@ -32,6 +32,8 @@ class DifferencePosterior:
     differences : Differences
     posterior : SitePosterior
         Of the N differences; its prior is a `DensePrior`.
+    shared : bool, default=True
+        Whether the classes share one K.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class DifferencePosterior:
 
     differences: Differences
     posterior: SitePosterior
+    shared: bool = True
 
     @classmethod
     def from_sites(
@@ -60,17 +63,9 @@ class DifferencePosterior:
         *,
         description: str = "K",
     ) -> "DifferencePosterior":
-        """Condition the prior of the differences on their sites.
+        """Condition the prior of the differences on N sites, of precisions of any sign.
 
-        Parameters
-        ----------
-        K : ndarray of shape (n, n), or sequence of C of them
-        codes : ndarray of shape (n,)
-        n_classes : int
-        sites : Sites
-            N of them, of precisions of any sign.
-        description : str, default="K"
-            What K came from, for error messages.
+        ``K`` and ``codes`` are as for `Differences`; ``description`` names K in error messages.
 
         Raises
         ------
@@ -83,7 +78,16 @@ class DifferencePosterior:
         if len(sites) != differences.size:
             raise ValueError(f"{differences.size} sites are needed, got {len(sites)}")
         prior = DensePrior(differences.covariance(K), description)
-        return cls(differences, SitePosterior.from_sites(prior, sites))
+        shared = isinstance(K, np.ndarray) and K.ndim == 2
+        return cls(differences, SitePosterior.from_sites(prior, sites), shared)
+
+    def log_partition(self) -> float:
+        """That of the differences."""
+        return self.posterior.log_partition()
+
+    def pullback(self) -> Array:
+        """Cotangent of `log_partition` by K: (n, n) where the classes share K, else (C, n, n)."""
+        return self.differences.pullback(self.posterior.pullback(), shared=self.shared)
 
     @property
     def sites(self) -> Sites:
@@ -168,16 +172,8 @@ class DifferencePosterior:
     def joint(self, K_cross: Covariances, K_new: Covariances) -> tuple[Array, Array]:
         """Latent means, and covariances of all values at m new inputs together.
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C of them
-        K_new : ndarray of shape (m, m), or sequence of C of them
-            Prior covariance of the new inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, m, C)
+        ``K_new`` of shape (m, m), or C of them, is the prior covariance of the new inputs, and
+        ``K_cross`` is as for `predict`. The results have the shapes (m, C) and (m, C, m, C).
         """
         C = self.differences.n_classes
         blocks = one_a_class(K_cross, C, self.differences.n)
@@ -185,19 +181,14 @@ class DifferencePosterior:
         V = np.empty((self.differences.size, m, C))
         covariance = np.zeros((m, C, m, C))
         for c, (K, new) in enumerate(zip(blocks, one_a_class(K_new, C, m), strict=True)):
-            part = np.empty((self.differences.size, m))
-            self.differences.cross_covariance(K, c, part)
-            V[:, :, c] = part
+            self.differences.cross_covariance(K, c, V[:, :, c])
             covariance[:, c, :, c] = new
-        W = V.reshape(len(V), m * C)
-        total = covariance.reshape(m * C, m * C)
-        n_positive = self._half_solve(W)
-        linalg.add_row_products(total, W[:n_positive], -1.0)
-        linalg.add_row_products(total, W[n_positive:], 1.0)
-        linalg.mirror_lower(total)
+        total = self.posterior.factor.conditional_covariance(
+            V.reshape(len(V), m * C), covariance.reshape(m * C, m * C)
+        )
         weights = self.mean_weights
         mean = np.stack([weights[:, c] @ K for c, K in enumerate(blocks)], axis=1)
-        return mean, covariance
+        return mean, total.reshape(m, C, m, C)
 
     def _half_solve(self, V: Array) -> int:
         """Overwrite V by W with ``V^T R V = W_+^T W_+ - W_-^T W_-``; return the rows of W_+."""
@@ -237,7 +228,7 @@ class DifferenceApproximation(OfBinary):
     @cached_property
     def posterior(self) -> DifferencePosterior:
         """Posterior of the latents of the classes."""
-        return DifferencePosterior(self.differences, self.binary.posterior)
+        return DifferencePosterior(self.differences, self.binary.posterior, self.shared)
 
     def evidence_pullback(self) -> Array:
         """``d log_evidence / dK``, shape (n, n) for one K, else (C, n, n)."""

@@ -1,10 +1,10 @@
 """The joint models of more than two classes.
 
-| scheme | model | inference | what has a site | class probabilities |
+| scheme | model | runs | a site belongs to | predicts |
 | --- | --- | --- | --- | --- |
-| `Softmax` | softmax (RW06 eq. 3.34) | `SoftmaxLaplace` | a row, in its C latents | E[softmax] |
-| `MultinomialProbit` | multinomial probit | `nested_ep` | a latent ``f_y - f_j + u`` | largest of ``f + N(0, I)`` |
-| `LatentDifferences` | KG06 section 4 | any binary method | a difference ``f_y - f_j`` | those of the binary terms |
+| `Softmax` | RW06 eq. 3.34 | `SoftmaxLaplace` | a row | E[softmax] |
+| `MultinomialProbit` | RJV13 eq. 3 | `nested_ep` | a latent ``f_y - f_j + u`` | P(largest) |
+| `LatentDifferences` | KG06 section 4 | binary method | a difference ``f_y - f_j`` | by its terms |
 
 A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.JointProblem` is.
 """
@@ -24,9 +24,8 @@ from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference_probabilities
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
-from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
-from gpclass.priors.differences import Differences
+from gpclass.priors.joint import JointPrior
 from gpclass.priors.nested import NestedPrior
 
 Array = NDArray[np.float64]
@@ -58,7 +57,13 @@ class JointTerms(Protocol):
 
 
 class LatentPosterior(Protocol):
-    """Posterior of the latents of all classes, at new inputs."""
+    """Posterior of the latents of all classes."""
+
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df``, up to a constant in K: what EM moves."""
+
+    def pullback(self) -> Any:
+        """Cotangent of `log_partition`, as the prior's form takes it."""
 
     def predict(self, K_cross: Any, k_diag: Array) -> tuple[Array, Array]:
         """Means of shape (m, C) and covariances of shape (m, C, C)."""
@@ -89,19 +94,11 @@ class JointScheme(ABC):
         """Number of sites of n rows."""
 
     @abstractmethod
-    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
+    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
         """Approximate the posterior of the latents of all classes; ``init`` is a start or None."""
 
     @abstractmethod
-    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> Any:
-        """Prior of the latents that have a site each, or of all classes' where these share one."""
-
-    @abstractmethod
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """Cotangent of K, (n, n) if shared, else (C, n, n), from that of the site prior."""
-
-    @abstractmethod
-    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the sites that were found."""
 
     @abstractmethod
@@ -128,22 +125,14 @@ class Softmax(JointScheme):
         """One a row, in all its latents."""
         return n
 
-    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
+    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
         """Laplace's approximation of the softmax."""
         method = problem.inference
         assert isinstance(method, Laplace)
         run = SoftmaxLaplace(max_iter=method.max_iter, tol=method.tol)
         return run(prior, problem.codes, weights=problem.weights, init=init)
 
-    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> ClassPrior:
-        """Prior of the latents of all classes."""
-        return prior
-
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """G itself."""
-        return G
-
-    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the rows' sites."""
         return ClassPosterior.from_sites(prior, sites)
 
@@ -176,24 +165,16 @@ class MultinomialProbit(JointScheme):
         """One for each other class of a row."""
         return n * (n_classes - 1)
 
-    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
+    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
         """EP on the differences of the latents with the rows' shared noise."""
         method = problem.inference
         assert isinstance(method, EP)
         return nested_ep(prior, problem.codes, method, weights=problem.weights, init=init)
 
-    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> NestedPrior:
-        """Prior of the differences with the rows' noise."""
-        counts = None if problem.weights is None else copies_of(problem.weights)
-        return NestedPrior(prior, problem.codes, counts)
-
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """G itself: `NestedPrior` gathers it."""
-        return G
-
-    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the sites, the rows' noise integrated out."""
-        nested = self.site_prior(problem, prior)
+        counts = None if problem.weights is None else copies_of(problem.weights)
+        nested = NestedPrior(prior, problem.codes, counts)
         return ClassPosterior.from_sites(prior, nested.class_sites(sites))
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
@@ -225,35 +206,39 @@ class LatentDifferences(JointScheme):
         """One a difference."""
         return n * (n_classes - 1)
 
-    def infer(self, problem: JointTerms, prior: ClassPrior, init: Any) -> Any:
+    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
         """The binary method's approximation of the n (C - 1) differences."""
+        dense = _dense(prior)
         return latent_differences(
-            prior.held,
+            dense.held,
             problem.codes,
             prior.n_classes,
             problem.inference,
             problem.likelihood,
             weights=problem.weights,
             init=init,
-            description=prior.description,
+            description=dense.description,
         )
 
-    def site_prior(self, problem: JointTerms, prior: ClassPrior) -> DensePrior:
-        """Prior of the differences."""
-        K = Differences(problem.codes, prior.n_classes).covariance(prior.held)
-        return DensePrior(K, prior.description)
-
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """Gather what each entry of K does to the differences."""
-        return Differences(problem.codes, problem.n_classes).pullback(G, shared=shared)
-
-    def posterior(self, problem: JointTerms, prior: ClassPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the prior of the differences on their sites."""
-        return DifferencePosterior.from_sites(prior.held, problem.codes, prior.n_classes, sites)
+        K = _dense(prior).held
+        return DifferencePosterior.from_sites(K, problem.codes, prior.n_classes, sites)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Those of `difference_probabilities` (KG06 eq. 50)."""
         return difference_probabilities(mean, covariance, likelihood)
+
+
+def _dense(prior: JointPrior) -> ClassPrior:
+    """The prior, whose covariance matrices the differences are made of."""
+    if not isinstance(prior, ClassPrior):
+        raise TypeError(
+            f"latent differences need the covariance matrices of the classes, which a "
+            f"{type(prior).__name__} does not hold: take multi_class='joint' with inference='ep' "
+            "or 'laplace', or the prior form DenseClasses()"
+        )
+    return prior
 
 
 def _refusal(method: str, model: str, name: str, likelihood: Likelihood) -> str:

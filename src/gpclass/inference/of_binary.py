@@ -1,12 +1,11 @@
 """Approximations of many classes that a binary method made of latents with a site each."""
 
 from abc import ABC
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference import Outcome
+from gpclass.inference.approximation import Approximation, Outcome
 from gpclass.inference.sites import Sites
 
 Array = NDArray[np.float64]
@@ -21,38 +20,38 @@ class OfBinary(ABC):
         A field of every subclass.
     """
 
-    binary: Any
+    binary: Approximation
 
     @property
     def sites(self) -> Sites:
         """Sites of the N latents: what a later call can start from."""
-        return self.binary.sites  # type: ignore[no-any-return]
+        return self.binary.sites
 
     @property
     def log_evidence(self) -> float:
         """The binary method's approximation of the log evidence, in nats."""
-        return float(self.binary.log_evidence)
+        return self.binary.log_evidence
 
     @property
     def outcome(self) -> Outcome:
         """How the iteration ended."""
-        return self.binary.outcome  # type: ignore[no-any-return]
+        return self.binary.outcome
 
     @property
     def converged(self) -> bool:
         """Whether the iteration reached its end."""
-        return bool(self.binary.converged)
+        return self.binary.converged
 
     @property
     def n_iter(self) -> int:
         """Iterations that were taken."""
-        return int(self.binary.n_iter)
+        return self.binary.n_iter
 
     @property
     def n_factorisations(self) -> int:
         """Factorisations that were made: what the time goes into."""
-        return int(self.binary.n_factorisations)
+        return self.binary.n_factorisations
 
     def likelihood_gradient(self) -> Array:
         """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
-        return np.asarray(self.binary.likelihood_gradient())
+        return self.binary.likelihood_gradient()

@@ -35,9 +35,9 @@ def inner(A: Array, B: Array) -> float:
 def gram(A: Array, B: Array) -> Array:
     """Return ``A B'``, C-contiguous (n, m), of C-contiguous A (n, k) and B (m, k).
 
-    In pieces too small for OpenBLAS to wake its threads (it does from n m k = 2^18 on): under
-    load each wake-up waits for the scheduler, which was measured to make a product of tiles a
-    hundred times slower, and one thread's result has the same bits on any number of cores.
+    OpenBLAS uses several threads from n m k = 2^18 on; the product is taken in smaller pieces, so
+    that it has the same bits on any number of cores. On a busy machine waiting for the threads
+    also made a product of tiles a hundred times slower.
     """
     (n, inner_size), m = A.shape, len(B)
     product = np.empty((n, m))
@@ -72,27 +72,14 @@ def symmetrise(tile: Array) -> None:
 class Distances:
     """``D_k(i, j) = (x_ik - x'_jk)^2 / l_k^2`` and ``r^2(i, j) = sum_k D_k(i, j)``.
 
-    Columns that keep one sign are shifted by their smallest magnitude before they are scaled:
-    an offset then costs no digits, and the shift itself costs none either, as ``|x - c| <= |x|``
-    (centring by a mean would where one row is an outlier). Between training rows the distances
-    may come from one matrix product of centred columns where that keeps 13 digits (``gram=True``
-    and small norms), with an exactly zero diagonal. Distances to new
-    rows are always sums of squared differences: an entry depends on its two rows alone, and not
-    on the batch. Coordinates more than 1.8e308 length-scales away fall together.
+    A column whose values have one sign is shifted by the smallest of them in size, so that an
+    offset costs no digits; the shift itself costs none, as ``|x - c| <= |x|`` (centring by a mean
+    would, where one row is an outlier). Distances between training rows are one matrix product of
+    centred columns where that keeps 13 digits (``gram=True`` and small norms), with an exactly
+    zero diagonal. Distances to new rows are sums of squared differences, so that an entry depends
+    on its two rows and not on the others. Coordinates are clipped to 1.8e308 length-scales.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    X_new : ndarray of shape (m, d) or None
-        None: the columns are the training rows.
-    length_scale : float or ndarray of shape (d,)
-    gram : bool
-        Whether an absolute error of 1e-13 in r^2 is harmless (it is not under a square root).
-
-    Raises
-    ------
-    ValueError
-        If there is neither one length-scale nor one a column.
+    ``gram`` says that an absolute error of 1e-13 in r^2 may stand; under a square root it may not.
     """
 
     def __init__(self, X: Array, X_new: Array | None, length_scale: Any, *, gram: bool) -> None:

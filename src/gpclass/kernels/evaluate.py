@@ -10,10 +10,9 @@ from gpclass.kernels.tiles import COMPOUND, Array, bind, lower_tiles, pieces, re
 
 
 def quiet() -> Any:
-    """Floating-point state of a kernel evaluation.
+    """Floating-point state of a kernel evaluation: infinite distances and underflows are right.
 
-    Points may be infinitely far apart and exponentials underflow to 0: both are right, whatever
-    the caller's settings. An overflow that is not shows as a value that is not finite.
+    An overflow that is wrong shows as a value that is not finite.
     """
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
@@ -106,17 +105,12 @@ def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
     X : array-like of shape (m, d) or sequence of m objects
     X_train : optional
         The training inputs, when X are new ones. Only `Precomputed` needs them: the variance of
-        a new row is its last column when it has n + 1, else the training diagonal where that is
-        constant.
+        a new row is its last column when it has n + 1, else the training diagonal, with a
+        ValueError where that is not constant.
 
     Returns
     -------
     ndarray of shape (m,)
-
-    Raises
-    ------
-    ValueError
-        For `Precomputed`, when the variances of new rows cannot be known.
     """
     with quiet():
         return np.array(_diagonal(kernel, read_inputs(kernel, X), X_train), dtype=np.float64)

@@ -11,11 +11,10 @@ from gpclass.kernels.tiles import Array, bind, lower_tiles, read_inputs
 def pullback(kernel: Any, X: Any, G: Array, K: Array | None = None) -> Array:
     """Gradient of ``sum_ij G_ij K_ij(theta)`` by the kernel's free log-hyperparameters.
 
-    With ``G = dlogZ/dK`` this is the gradient of the evidence by theta (RW06 eq. 5.9 for the
-    regression case). Tiles of the lower triangle are visited once each; for kernels with a
-    differentiable logarithm, a tile costs one matrix product for all length-scales:
-    ``sum_ij M_ij (x_ik - x_jk)^2 = 2 (sum_i x_ik^2 r_i - x_k' M x_k)``, ``M = G o K``,
-    ``r = M 1``.
+    With ``G = dlogZ/dK`` this is the gradient of the evidence by theta (RW06 eq. 5.9 for
+    regression), in O(n^2 d): for kernels with a differentiable logarithm, one matrix product
+    serves all length-scales, ``sum_ij M_ij (x_ik - x_jk)^2 = 2 (sum_i x_ik^2 r_i - x_k' M x_k)``
+    with ``M = G o K`` and ``r = M 1``.
 
     Parameters
     ----------

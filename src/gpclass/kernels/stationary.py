@@ -20,10 +20,10 @@ def exp_of_minus(t: Array) -> Array:
     """``exp(-t)`` for t >= 0, in place."""
     np.negative(t, out=t)
     if t.size and t.min() < -_UNDERFLOW:
-        far = t < -_UNDERFLOW
-        np.copyto(t, 0.0, where=far)
+        vanishes = t < -_UNDERFLOW
+        np.copyto(t, 0.0, where=vanishes)
         np.exp(t, out=t)
-        np.copyto(t, 0.0, where=far)
+        np.copyto(t, 0.0, where=vanishes)
         return t
     return np.exp(t, out=t)
 
@@ -55,46 +55,30 @@ def _matern12_weight(r2: Array) -> Array:
     return np.divide(1.0, r, out=np.zeros_like(r), where=r > 0.0)
 
 
-def _root(r2: Array, factor: float) -> Array:
-    s = r2 * factor
-    return np.sqrt(s, out=s)
-
-
 def _matern32(r2: Array) -> Array:
-    s = _root(r2, 3.0)
-    polynomial = np.add(s, 1.0, out=r2)
+    s = np.sqrt(r2 * 3.0)
+    polynomial = s + 1.0
     polynomial *= exp_of_minus(s)
     return polynomial
 
 
 def _matern32_weight(r2: Array) -> Array:
-    s = _root(r2, 3.0)
-    s += 1.0
-    return np.divide(3.0, s, out=s)
-
-
-def _matern52_polynomial(r2: Array, s: Array) -> Array:
-    # 1 + s + s^2 / 3 with s^2 = 5 r^2
-    polynomial = r2 * (5.0 / 3.0)
-    polynomial += s
-    polynomial += 1.0
-    return polynomial
+    weight: Array = 3.0 / (np.sqrt(r2 * 3.0) + 1.0)
+    return weight
 
 
 def _matern52(r2: Array) -> Array:
-    s = _root(r2, 5.0)
-    polynomial = _matern52_polynomial(r2, s)
+    s = np.sqrt(r2 * 5.0)
+    # 1 + s + s^2 / 3 with s^2 = 5 r^2
+    polynomial: Array = r2 * (5.0 / 3.0) + s + 1.0
     polynomial *= exp_of_minus(s)
     return polynomial
 
 
 def _matern52_weight(r2: Array) -> Array:
-    s = _root(r2, 5.0)
-    polynomial = _matern52_polynomial(r2, s)
-    s += 1.0
-    s *= 5.0 / 3.0
-    s /= polynomial
-    return s
+    s = np.sqrt(r2 * 5.0)
+    weight: Array = (s + 1.0) * (5.0 / 3.0) / (r2 * (5.0 / 3.0) + s + 1.0)
+    return weight
 
 
 def _matern(nu: float) -> Profile:
@@ -102,7 +86,7 @@ def _matern(nu: float) -> Profile:
 
     def argument(r2: Array) -> Array:
         # K_nu is 0 to rounding long before 1e4, and not defined at 1e140
-        return np.minimum(_root(r2, 2.0 * nu), 1e4)
+        return np.minimum(np.sqrt(r2 * (2.0 * nu)), 1e4)
 
     def value(r2: Array) -> Array:
         z = argument(r2)

@@ -1,8 +1,8 @@
-"""A kernel bound to its inputs, seen through tiles that fit in the processor's cache.
+"""Kernels bound to their inputs, evaluated in tiles that fit in the processor's cache.
 
-Every n^2 pass over a kernel matrix is bound by memory unless it is done while a piece of the
-matrix is in cache. So a kernel expression is *bound* to its inputs (scaled and centred once) and
-then asked for one tile after another; a symmetric matrix is asked for its lower triangle only.
+Each pass over an n x n matrix takes the time of reading it from memory, unless the pass is made
+while a tile is in the cache. A kernel is *bound* to its inputs (they are scaled and centred once)
+and then evaluated tile by tile; of a symmetric matrix, the lower triangle only.
 """
 
 from abc import ABC, abstractmethod
@@ -26,11 +26,11 @@ COMPOUND = (
 
 
 class BoundKernel(ABC):
-    """A kernel k_theta with its inputs: values and pulled-back gradients, tile by tile.
+    """A kernel k_theta with its inputs: values, and gradients by theta, tile by tile.
 
-    Rows index the n training inputs; columns index the same inputs, or the new inputs the kernel
-    was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` is the
-    number of free (not fixed) hyperparameters, in the order of scikit-learn's ``kernel.theta``.
+    Rows index the n training inputs; columns index the same inputs, or the new inputs that the
+    kernel was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` is the
+    number of hyperparameters that are not fixed, in the order of scikit-learn's ``kernel.theta``.
 
     Laws, for every tile (I, J): ``value(I, J)`` is ``K[I, J]``, fresh and C-contiguous, and
     ``pull(I, J, G) = sum_{i in I, j in J} G_ij dK_ij/dtheta``.

@@ -1,30 +1,29 @@
 """How the hyperparameters are found: by the evidence, by EM, or not at all."""
 
 from gpclass.learning.em import ExpectationMaximisation
-from gpclass.learning.evidence import KeepFixed, MaximiseEvidence
+from gpclass.learning.evidence import MaximiseEvidence
+from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 from gpclass.learning.joint import JointProblem
-from gpclass.learning.problem import (
-    BinaryProblem,
-    Evaluation,
-    Learned,
-    Learner,
-    LearningRun,
-    Problem,
-    draw_starts,
-)
-from gpclass.learning.several import learn_all
+from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
+from gpclass.learning.problem import BinaryProblem, Evaluation, Problem
+from gpclass.learning.runs import learn_all
+from gpclass.learning.search import SearchSettings
 
 __all__ = [
     "BinaryProblem",
     "Evaluation",
     "ExpectationMaximisation",
+    "HyperPrior",
+    "Hyperparameters",
     "JointProblem",
     "KeepFixed",
     "Learned",
     "Learner",
     "LearningRun",
     "MaximiseEvidence",
+    "Node",
     "Problem",
+    "SearchSettings",
     "draw_starts",
     "learn_all",
 ]

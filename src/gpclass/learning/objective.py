@@ -1,4 +1,4 @@
-"""The evidence as an optimiser sees it, what it remembers of it, and the report of a run."""
+"""The objective of learning, what is remembered of its evaluations, and the report of a run."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final
@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.sites import Sites
 from gpclass.inference.approximation import LARGEST_EVIDENCE
-from gpclass.learning.problem import Evaluation, LearningRun, Problem, Progress
-from gpclass.learning.trail import Trail
+from gpclass.learning.hyperparameters import HyperPrior
+from gpclass.learning.learner import LearningRun, Progress
+from gpclass.learning.problem import Problem
 
 Array = NDArray[np.float64]
 
@@ -19,121 +19,138 @@ FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgEr
 
 
 class Point(NamedTuple):
-    """What is kept of an evaluation: not its n x n arrays."""
+    """What is kept of an evaluation: not its n x n arrays.
+
+    ``value`` is the objective, the evidence plus the log density of theta's prior, and
+    ``gradient`` its gradient, None where it was not asked for. ``converged`` says whether
+    inference had converged: else the evidence may be anything.
+    """
 
     theta: Array
+    value: float
+    gradient: Array | None
     log_evidence: float
-    sites: Sites
+    sites: Any
     converged: bool
-
-    @classmethod
-    def of(cls, theta: Array, result: Evaluation) -> "Point":
-        """Keep what matters of an evaluation at theta."""
-        approximation = result.approximation
-        return cls(theta, result.log_evidence, approximation.sites, approximation.converged)
 
 
 @final
 @dataclass
 class Objective:
-    """Minus the evidence as an optimiser sees it, with a memory of the best value.
+    """The evidence, times a prior over hyperparameters where there is one, in logarithms.
 
     The value is a pure function of theta up to the solver's tolerance: what is remembered is
-    where the next inference starts and what to report, not what it returns.
+    where the next inference starts and what to report.
+
+    Parameters
+    ----------
+    problem : Problem
+    init : Sites or None
+        Where the first inference starts.
+    progress : callable or None
+        Called with each evidence.
+    hyperprior : HyperPrior or None
+        None: the objective is the evidence.
     """
 
     problem: Problem
-    init: Sites | None
-    progress: Progress | None
-    best: "Point | None" = None
-    trace: list[float] = field(default_factory=list)
+    init: Any = None
+    progress: Progress | None = None
+    hyperprior: HyperPrior | None = None
+    best: Point | None = None
     worst: float = 0.0
-    trail: Trail = field(default_factory=Trail)
+    trace: list[float] = field(default_factory=list)
 
-    def evaluate(self, theta: Array, gradient: bool) -> Evaluation | None:
-        """Evidence at theta, None where it cannot be had."""
+    def evaluate(self, theta: Array, gradient: bool) -> Point | None:
+        """Evaluate at theta; None where this fails, or gives an evidence that no data have."""
+        # with several fixed points a start would make the evidence depend on the path
+        init = self.init if self.problem.single_optimum else None
         try:
-            result = self.problem.evaluate(theta, gradient=gradient, init=self._start(theta))
+            found = self.problem.evaluate(theta, gradient=gradient, init=init)
+            log_density, slope = self.log_density(theta)
         except FAILURES:
             self.trace.append(np.nan)
             return None
-        if not result.log_evidence <= LARGEST_EVIDENCE:  # a collapse, or rounding
+        value = found.log_evidence + log_density
+        if found.log_evidence > LARGEST_EVIDENCE or not np.isfinite(value):
             self.trace.append(np.nan)
             return None
-        self.trace.append(result.log_evidence)
-        self.worst = max(self.worst, -result.log_evidence)
-        self.trail.add(theta, result.approximation.sites)
-        if self.best is None or result.log_evidence > self.best.log_evidence:
-            self.best = Point.of(np.array(theta), result)
+        q = found.approximation
+        point = Point(
+            np.array(theta),
+            value,
+            None if found.gradient is None else found.gradient + slope,
+            found.log_evidence,
+            q.sites,
+            q.converged,
+        )
+        self.trace.append(point.log_evidence)
+        self.init = point.sites
+        self.worst = max(self.worst, -point.value)
+        if self.best is None or point.value > self.best.value:
+            self.best = point
         if self.progress is not None:
-            self.progress(result.log_evidence)
-        return result
+            self.progress(point.log_evidence)
+        return point
 
-    def _start(self, theta: Array) -> Any:
-        """Sites foretold by the evaluations before, where there can be one fixed point alone.
-
-        Where there may be several the evidence would depend on the path.
-        """
-        if not self.problem.single_optimum:
-            return None
-        foretold = self.trail.forecast(theta)
-        return self.init if foretold is None else foretold
+    def log_density(self, theta: Array) -> tuple[float, Array]:
+        """Log density of theta's prior and its gradient; zero where there is none."""
+        if self.hyperprior is None:
+            return 0.0, np.zeros(len(theta))
+        return self.hyperprior.log_density(theta)
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
-        """Minus evidence and minus gradient, as scikit-learn hands it to a user's optimizer."""
-        result = self.evaluate(theta, eval_gradient)
-        if result is None:
-            # A rejected step: worse than anything seen, so that a line search shortens it.
-            value = self.worst + 1e3 + abs(self.worst)
+        """Minus the objective and its gradient, as scikit-learn hands it to a user's optimizer."""
+        point = self.evaluate(theta, eval_gradient)
+        if point is None:
+            value = rejected_value(self.worst)
             return (value, np.zeros(len(theta))) if eval_gradient else value
         if eval_gradient:
-            assert result.gradient is not None
-            return -result.log_evidence, -result.gradient
-        return -result.log_evidence
+            assert point.gradient is not None
+            return -point.value, -point.gradient
+        return -point.value
+
+
+def rejected_value(worst: float) -> float:
+    """What a rejected step returns: so far above the worst seen that a line search shortens it."""
+    return 2.0 * max(worst, 0.0) + 1e3
 
 
 @final
 @dataclass(frozen=True)
 class RunResult:
-    """A run and the sites at its end, None where no evaluation succeeded.
-
-    ``converged`` says whether inference had converged there: else the evidence may be anything.
-    """
+    """A run and the point at its end, None where no evaluation succeeded."""
 
     run: LearningRun
-    sites: Sites | None
-    converged: bool
+    chosen: Point | None
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
-        """Order of preference: evidences that exist, that can be trusted, and the higher."""
-        value = self.run.log_evidence
-        return not np.isnan(value), self.converged, value
+        """Order of preference: values that exist, that can be trusted, and the higher."""
+        if self.chosen is None:
+            return False, False, -np.inf
+        return True, self.chosen.converged, self.chosen.value
 
 
-def report(
-    objective: Objective, start: Array, end: Array, chosen: Point | None, message: str
-) -> RunResult:
-    """Report a run that began at ``start`` and chose a point, at ``end``."""
+def report(objective: Objective, start: Array, chosen: Point | None, message: str) -> RunResult:
+    """Report a run that began at ``start`` and chose a point."""
     trace = tuple(objective.trace)
     if chosen is None:
         message = "no evaluation of the evidence succeeded"
     elif not chosen.converged:
         message = f"{message}; inference had not converged there"
-    return RunResult(
-        LearningRun(
-            start=np.array(start),
-            end=end,
-            log_evidence=chosen.log_evidence if chosen is not None else np.nan,
-            n_evaluations=len(trace),
-            n_rejected=int(np.isnan(trace).sum()),
-            message=message,
-            trace=trace,
-            at_bounds=at_bounds(end, objective.problem.bounds),
-        ),
-        chosen.sites if chosen is not None else None,
-        chosen is not None and chosen.converged,
+    end = np.array(start) if chosen is None else chosen.theta
+    run = LearningRun(
+        start=np.array(start),
+        end=end,
+        log_evidence=np.nan if chosen is None else chosen.log_evidence,
+        n_evaluations=len(trace),
+        n_rejected=int(np.isnan(trace).sum()),
+        message=message,
+        trace=trace,
+        at_bounds=at_bounds(end, objective.problem.bounds),
     )
+    return RunResult(run, chosen)
 
 
 def at_bounds(theta: Array, bounds: Array) -> tuple[int, ...]:

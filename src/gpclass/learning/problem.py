@@ -1,27 +1,21 @@
-"""What is learnt: a problem whose evidence depends on hyperparameters, and the contract."""
+"""What is learnt: a problem whose evidence depends on hyperparameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference import Approximation, InferenceMethod
+from gpclass.inference import Approximation, InferenceMethod, SitePosterior
+from gpclass.inference.cavities import Copies
 from gpclass.inference.sites import Sites
-from gpclass.kernels import (
-    diagonal,
-    evaluate,
-    from_recipe,
-    pullback,
-    take,
-    to_recipe,
-)
+from gpclass.kernels import diagonal, from_recipe, take, to_recipe
+from gpclass.learning.hyperparameters import Hyperparameters
 from gpclass.likelihoods import Likelihood
-from gpclass.priors import DensePrior
+from gpclass.priors import Dense, Prior, PriorForm
 
 Array = NDArray[np.float64]
 
@@ -29,7 +23,7 @@ Array = NDArray[np.float64]
 class Evaluation(NamedTuple):
     """The evidence at one setting of the hyperparameters.
 
-    ``gradient`` is by the logarithms of the hyperparameters, None where it was not asked for.
+    ``gradient`` is by theta, None where it was not asked for.
     """
 
     log_evidence: float
@@ -38,10 +32,9 @@ class Evaluation(NamedTuple):
 
 
 class Problem(ABC):
-    """One model whose evidence depends on hyperparameters.
+    """One model whose evidence depends on hyperparameters (`Hyperparameters` has their order).
 
-    Hyperparameters are those of the kernel that are not fixed, then those of the likelihood. A
-    subclass is a frozen dataclass with these fields among others, and says what runs on them.
+    A subclass is a frozen dataclass with these fields among others.
 
     Attributes
     ----------
@@ -74,16 +67,6 @@ class Problem(ABC):
     def n_sites(self) -> int:
         """Number of sites, so that those of another problem are not taken for a start."""
 
-    @property
-    @abstractmethod
-    def kernels(self) -> tuple[Kernel, ...]:
-        """Kernels in the order of theta: one, or one a class."""
-
-    @property
-    def single_optimum(self) -> bool:
-        """Whether inference has one fixed point alone, so that any start leads to it."""
-        return self.likelihood.log_concave
-
     @abstractmethod
     def prior(self) -> Any:
         """Prior over the latent values, with `jitter` on the diagonal of its covariance."""
@@ -93,44 +76,32 @@ class Problem(ABC):
         """Approximation under a prior of this problem, from a start or None."""
 
     @abstractmethod
+    def posterior(self, prior: Any, sites: Any) -> Any:
+        """Posterior given sites: what predicts, and what EM holds."""
+
+    @abstractmethod
+    def site_terms(self, posterior: Any) -> tuple[SitePosterior, Copies]:
+        """Posterior of the latents that have a binary site each, and their likelihood terms."""
+
+    @abstractmethod
     def pull(self, G: Any, prior: Any) -> Array:
-        """Gradient by the kernel's theta from the cotangent ``G`` of the prior's covariance."""
+        """Gradient by the kernels' part of theta from the cotangent ``G`` of the prior."""
 
-    def while_learning(self) -> Self:
-        """The problem as the end of an optimiser's run sees it: no finer than it can tell."""
-        return self
+    @abstractmethod
+    def cross(self, X_new: Any) -> tuple[Any, Array]:
+        """Covariance of training and new inputs, and prior variances, as posteriors take them."""
 
-    def while_searching(self) -> Self:
-        """The problem as its line searches see it, which compare evidences further apart."""
-        return self
-
-    @property
-    def slack(self) -> float:
-        """Part of the evidence that is not worth another evaluation at the end of a run."""
-        return 0.0
-
-    def part(self) -> "Problem | None":
-        """Problem of some of the rows, whose maximum is where a search may begin.
-
-        As line searches see it. None where an evaluation costs too little for that.
-        """
+    def subset(self, step: int) -> "Problem | None":
+        """Problem of every so many rows, for a search to begin with; None where none is made."""
         return None
 
-    def sites_of_part(self, sites: Any) -> Any:
-        """Where inference on all rows may start, from the sites of `part`; None: at the prior."""
+    def sites_from_subset(self, sites: Any, step: int) -> Any:
+        """Where inference on all rows may start, from the sites of `subset`; None: at the prior."""
         return None
 
-    @abstractmethod
-    def site_prior(self) -> Any:
-        """Prior of the latents that the sites belong to, which EM holds."""
-
-    @abstractmethod
-    def site_labels(self) -> tuple[Array, Array]:
-        """Label and weight of each site."""
-
-    @abstractmethod
-    def pull_sites(self, G: Array, site_prior: Any) -> Array:
-        """Gradient by the kernel's theta from the cotangent of the site prior's covariance."""
+    def loosened(self, tol: float) -> Self:
+        """The problem with inference no finer than ``tol``, where this saves time."""
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, the kernel as plain data."""
@@ -141,39 +112,42 @@ class Problem(ABC):
         self.__dict__.update(state | {"kernel": from_recipe(state["kernel"])})
 
     @property
+    def hyperparameters(self) -> Hyperparameters:
+        """The free hyperparameters."""
+        return Hyperparameters(self.kernel, self.likelihood)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Kernels in the order of theta: one, or one a class."""
+        return self.hyperparameters.kernels
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free hyperparameters, shape (p,)."""
+        return self.hyperparameters.theta
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of theta, shape (p, 2)."""
+        return self.hyperparameters.bounds
+
+    @property
     def inputs(self) -> Any:
         """The rows of X that belong to the problem."""
         return self.X if self.rows is None else take(self.kernels[0], self.X, self.rows)
 
     @property
-    def n_kernel(self) -> int:
-        """Number of free kernel hyperparameters, which come first in theta."""
-        with np.errstate(divide="ignore"):
-            return int(self.kernel.n_dims)
-
-    @property
-    def theta(self) -> Array:
-        """Logarithms of the free hyperparameters, shape (p,)."""
-        # a hyperparameter of zero is minus infinity here, and legal: DotProduct(0)
-        with np.errstate(divide="ignore"):
-            kernel = np.asarray(self.kernel.theta, dtype=np.float64)
-        return np.concatenate([kernel, self.likelihood.theta])
-
-    @property
-    def bounds(self) -> Array:
-        """Bounds of theta, shape (p, 2)."""
-        with np.errstate(divide="ignore"):
-            kernel = np.asarray(self.kernel.bounds, dtype=np.float64).reshape(-1, 2)
-        return np.vstack([kernel, self.likelihood.bounds])
+    def single_optimum(self) -> bool:
+        """Whether inference has one fixed point alone, so that any start leads to it."""
+        return self.likelihood.log_concave
 
     def at(self, theta: Array) -> Self:
         """Return the same problem with other hyperparameters."""
-        theta = np.asarray(theta, dtype=np.float64)
-        k = self.n_kernel
+        there = self.hyperparameters.at(theta)
         changed: Self = replace(
             self,  # type: ignore[type-var]
-            kernel=_with_theta(self.kernel, theta[:k]),
-            likelihood=self.likelihood.with_theta(theta[k:]),
+            kernel=there.kernel,
+            likelihood=there.likelihood,
         )
         return changed
 
@@ -193,6 +167,8 @@ class Problem(ABC):
 
         Raises
         ------
+        ValueError
+            Where a gradient is asked of a method that has none.
         NotPositiveDefiniteError
             Where the kernel matrix is not finite or not positive semi-definite.
         """
@@ -212,9 +188,9 @@ class Problem(ABC):
             approximation = there.infer(prior, init)
             if gradient:
                 by_likelihood = approximation.likelihood_gradient()
-                G = approximation.evidence_pullback()
-                slope = np.concatenate([there.pull(G, prior), by_likelihood])
-        # None where the inference was told to leave the evidence out
+                by_kernel = there.pull(approximation.evidence_pullback(), prior)
+                slope = self.hyperparameters.join(by_kernel, by_likelihood)
+        # Monte Carlo may have been asked for no evidence
         known = getattr(approximation, "evidence", approximation.log_evidence) is not None
         if (known and not np.isfinite(approximation.log_evidence)) or not (
             slope is None or np.isfinite(slope).all()
@@ -232,36 +208,15 @@ class Problem(ABC):
         Rounding may leave eigenvalues of ``-n eps max K_ii``. They do no harm while their product
         with a site's precision, at most the row's weight, is well below one.
         """
-        inputs = self.inputs
-        return max(self._jitter_of(diagonal(kernel, inputs)) for kernel in self.kernels)
+        return max(self.jitter_of(kernel) for kernel in self.kernels)
 
-    def _jitter_of(self, variances: Array) -> float:
+    def jitter_of(self, kernel: Kernel) -> float:
+        """`jitter` of one kernel's covariance."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            variances = diagonal(kernel, self.inputs)
         rounding = len(variances) * float(np.finfo(np.float64).eps) * float(variances.max())
         weight = 1.0 if self.weights is None else max(1.0, float(self.weights.max()))
         return 4.0 * rounding if np.isfinite(rounding) and rounding * weight > 0.25 else 0.0
-
-    def covariance(self, kernel: Kernel) -> Array:
-        """Covariance matrix of one kernel on the rows, with what jitter it needs."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            K = evaluate(kernel, self.inputs)
-            jitter = self._jitter_of(K.diagonal())
-            if jitter > 0:
-                K = K.copy()
-                K.flat[:: len(K) + 1] += jitter
-        return K
-
-
-def _with_theta(kernel: Kernel, theta: Array) -> Kernel:
-    """Clone of a kernel with other hyperparameters.
-
-    The theta of a CompoundKernel cannot be set in scikit-learn 1.9: its setter asks for two parts
-    that it does not have.
-    """
-    if not isinstance(kernel, CompoundKernel):
-        return kernel.clone_with_theta(theta)
-    ends = np.cumsum([one.n_dims for one in kernel.kernels])[:-1]
-    pairs = zip(kernel.kernels, np.split(theta, ends), strict=True)
-    return CompoundKernel([one.clone_with_theta(part) for one, part in pairs])
 
 
 @final
@@ -271,18 +226,12 @@ class BinaryProblem(Problem):
 
     Parameters
     ----------
-    kernel : Kernel
-        A scikit-learn kernel; its theta is where learning starts.
-    X : ndarray of shape (N, d), or whatever the kernel takes
-        Inputs of the classifier, shared by its binary problems.
+    kernel, X, likelihood, inference, weights, rows
+        As in `Problem`.
     y : ndarray of shape (n,)
         Labels -1 and +1.
-    likelihood : Likelihood
-    inference : InferenceMethod
-    weights : ndarray of shape (n,), default=None
-        Powers of the likelihood terms; None: all one.
-    rows : ndarray of shape (n,), default=None
-        Which rows of X belong to the problem; None: all.
+    prior_form : PriorForm, default=Dense()
+        How the prior is held, and what its cotangents are.
     """
 
     kernel: Kernel
@@ -292,6 +241,7 @@ class BinaryProblem(Problem):
     inference: InferenceMethod
     weights: Array | None = None
     rows: NDArray[np.intp] | None = None
+    prior_form: PriorForm = field(default_factory=Dense)
 
     @property
     def n_rows(self) -> int:
@@ -303,133 +253,27 @@ class BinaryProblem(Problem):
         """One a row."""
         return len(self.y)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """The one kernel."""
-        return (self.kernel,)
+    def prior(self) -> Prior:
+        """Prior over the latent values."""
+        return self.prior_form.make(self.kernel, self.inputs, self.jitter)
 
-    def prior(self) -> DensePrior:
-        """Prior over the latent values, with `jitter` on the diagonal of its covariance."""
-        return DensePrior(self.covariance(self.kernel), str(self.kernel))
-
-    def infer(self, prior: DensePrior, init: Approximation | Sites | None) -> Approximation:
-        """Approximation under a prior of this problem, from a start or None."""
+    def infer(self, prior: Prior, init: Approximation | Sites | None) -> Approximation:
+        """Approximation by the inference method."""
         return self.inference(prior, self.y, self.likelihood, weights=self.weights, init=init)
 
-    def pull(self, G: Array, prior: DensePrior) -> Array:
-        """Gradient by the kernel's theta."""
-        return pullback(self.kernel, self.inputs, G, K=prior.K)
+    def posterior(self, prior: Prior, sites: Sites) -> SitePosterior:
+        """Condition the prior on the sites."""
+        return SitePosterior.from_sites(prior, sites)
 
-    def site_prior(self) -> DensePrior:
-        """The prior itself."""
-        return self.prior()
-
-    def site_labels(self) -> tuple[Array, Array]:
+    def site_terms(self, posterior: SitePosterior) -> tuple[SitePosterior, Copies]:
         """Those of the rows."""
-        return self.y, np.ones(len(self.y)) if self.weights is None else self.weights
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        return posterior, Copies(self.likelihood, self.y, weights, np.zeros(len(self.y)))
 
-    def pull_sites(self, G: Array, site_prior: DensePrior) -> Array:
-        """As `pull`."""
-        return self.pull(G, site_prior)
+    def pull(self, G: Any, prior: Prior) -> Array:
+        """Gradient by the kernel's theta."""
+        return self.prior_form.pull(self.kernel, self.inputs, prior, G)
 
-
-@final
-@dataclass(frozen=True)
-class LearningRun:
-    """One run of an optimiser.
-
-    Parameters
-    ----------
-    start, end : ndarray of shape (p,)
-        Hyperparameters (logarithms) where it began and the best that it saw.
-    log_evidence : float
-        Evidence at ``end``; NaN where no evaluation succeeded.
-    n_evaluations : int
-        Evaluations of the evidence.
-    n_rejected : int
-        Evaluations among them that failed (overflow, not positive definite) and counted as
-        steps to be shortened.
-    message : str
-        Why the run stopped.
-    trace : tuple of float
-        Evidence at each evaluation, NaN where it failed.
-    at_bounds : tuple of int
-        Indices of the entries of ``end`` that lie on a bound.
-    """
-
-    start: Array
-    end: Array
-    log_evidence: float
-    n_evaluations: int
-    n_rejected: int
-    message: str
-    trace: tuple[float, ...]
-    at_bounds: tuple[int, ...]
-
-
-@final
-@dataclass(frozen=True)
-class Learned:
-    """Hyperparameters that were learnt, the approximation there, and every run."""
-
-    theta: Array
-    log_evidence: float
-    sites: Any
-    outcome_name: str
-    n_iter: int
-    runs: tuple[LearningRun, ...]
-
-
-Progress = Callable[[float], None]
-
-
-class Learner(ABC):
-    """A way to find hyperparameters: one method."""
-
-    @abstractmethod
-    def learn(
-        self,
-        problem: Problem,
-        starts: Array,
-        *,
-        init: Any = None,
-        n_jobs: int | None = None,
-        progress: Progress | None = None,
-    ) -> Learned:
-        """Learn from each start, keep the best.
-
-        Parameters
-        ----------
-        problem : Problem
-        starts : ndarray of shape (r, p)
-            Where to start, the first from the kernel's own values.
-        init : Sites, default=None
-            Sites for the very first evaluation.
-        n_jobs : int, default=None
-            Runs at a time; the result does not depend on it.
-        progress : callable, default=None
-            Called with the evidence after each evaluation (each run, where runs are parallel).
-        """
-
-
-def draw_starts(problem: Problem, n_restarts: int, random_state: np.random.RandomState) -> Array:
-    """Start values: the kernel's own, then uniform draws within the bounds of theta.
-
-    theta and its bounds are logarithms already, so a uniform draw between the bounds is the
-    log-uniform draw that is wanted.
-
-    Raises
-    ------
-    ValueError
-        Where restarts are asked for and a bound is infinite.
-    """
-    bounds = problem.bounds
-    if n_restarts == 0:
-        return problem.theta[None, :]
-    if not np.isfinite(bounds).all():
-        raise ValueError(
-            "n_restarts_optimizer > 0 draws start values between the bounds of the kernel's "
-            f"hyperparameters, so all bounds must be finite; got {np.exp(bounds).tolist()}"
-        )
-    draws = random_state.uniform(bounds[:, 0], bounds[:, 1], size=(n_restarts, len(bounds)))
-    return np.vstack([problem.theta[None, :], draws])
+    def cross(self, X_new: Any) -> tuple[Any, Array]:
+        """Covariance of training and new inputs, and prior variances of the new."""
+        return self.prior_form.cross(self.kernel, self.inputs, X_new)

@@ -1,6 +1,7 @@
-"""L-BFGS-B on the evidence of one problem: what leads to its start, and the polish at its end."""
+"""L-BFGS-B on the objective of one problem: where it begins, and how its end is refined."""
 
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,75 +13,128 @@ from gpclass.learning.problem import Problem
 
 Array = NDArray[np.float64]
 
-# Where L-BFGS-B stops: relative change of the evidence, largest entry of the projected gradient.
-FTOL: Final = 2e-9
-GTOL: Final = 1e-5
-MAX_EVALUATIONS: Final = 1000
-# Relative change of an evidence whose inference ends early for line searches.
-ROUGH: Final = 1e-8
-# Most steps of the polish after it. The evidence has a relative noise of 1e-13, so a line search
-# cannot find a maximum closer than the root of that; its gradient, whose noise is as small, can.
-MAX_POLISH: Final = 8
-POLISHED: Final = 1e-9
-NOISE: Final = 1e-12
-# Steps in a row that leave more than half of the gradient: what is left of it is noise.
-MAX_IDLE: Final = 2
-HALF: Final = 0.5
-# A part of the rows may move the logarithm of a hyperparameter by this much, or onto a bound that
-# it presses against with at least such a slope.
-FAR: Final = 4.0
-FLAT: Final = 1e-3
-# Step of the differences that tell curvatures there, and the largest of these that is believed.
-NEARBY: Final = 0.1
-SHARPEST: Final = 1e6
-# Where the search on all rows then stops, in units of those curvatures: half of the square is
-# about the gain in nats that is left to the polish.
-SCALED_GTOL: Final = 1e-2
 
-
-def climb(
-    objective: Objective, start: Array, bounds: Array, problem: Problem
-) -> tuple[str, Point | None]:
-    """Maximise the evidence from a start.
+@final
+@dataclass(frozen=True)
+class SearchSettings:
+    """Numbers of the search for the largest evidence.
 
     Parameters
     ----------
-    objective : Objective
-        Of the problem as line searches see it; it then holds ``problem``.
-    start : ndarray of shape (p,)
-    bounds : ndarray of shape (p, 2)
-    problem : Problem
-        As the polish sees it.
-
-    Returns
-    -------
-    message : str
-        Why it ended.
-    point : Point or None
-        The best that was seen, polished; None where no evaluation succeeded.
+    ftol, gtol : float, default=2e-9, 1e-5
+        L-BFGS-B ends at this relative change of the objective, or this largest entry of its
+        projected gradient.
+    max_evaluations : int, default=1000
+        Of L-BFGS-B.
+    max_refinements : int, default=8
+        Quasi-Newton steps after it. A line search cannot find a maximum closer than the root of
+        the objective's relative noise; the gradient, whose noise is as small, can.
+    refined_gradient : float, default=1e-9
+        Largest entry of the free gradient at which these steps end.
+    noise : float, default=1e-12
+        Relative noise of the evidence.
+    many_rows : int, default=800
+        Rows from which on inference is loosened, and a joint problem's search begins with a
+        subset of the rows. Fewer are learnt to full precision: weights are then repetition of
+        rows after learning too.
+    searching_tol, learning_tol : float, default=1e-4, 1e-5
+        Tolerances of loosened inference in L-BFGS-B and after it. What the second leaves moves
+        the evidence by 1e-12 of it, and an entry of its gradient by 3e-6 of the largest.
+    searching_ftol : float, default=1e-8
+        The place of ``ftol`` with loosened inference.
+    slack : float, default=1e-12
+        Part of a loosened evidence that is not worth another step at the end.
+    subset_step : int, default=4
+        The subset is every so many rows.
+    subset_ftol : float, default=1e-5
+        The place of ``ftol`` on the subset.
+    subset_flat : float, default=1e-3
+        Slope and curvature below which the subset says nothing about an entry of theta.
+    subset_reach : float, default=4.0
+        Most by which the subset moves such an entry from its start.
+    subset_gtol : float, default=1e-2
+        The place of ``gtol`` after a subset, in units of the root of the curvature: half of its
+        square is about the gain in nats that is left to the refinement.
     """
-    ftol = FTOL if objective.problem is problem else ROUGH
+
+    ftol: float = 2e-9
+    gtol: float = 1e-5
+    max_evaluations: int = 1000
+    max_refinements: int = 8
+    refined_gradient: float = 1e-9
+    noise: float = 1e-12
+    many_rows: int = 800
+    searching_tol: float = 1e-4
+    learning_tol: float = 1e-5
+    searching_ftol: float = 1e-8
+    slack: float = 1e-12
+    subset_step: int = 4
+    subset_ftol: float = 1e-5
+    subset_flat: float = 1e-3
+    subset_reach: float = 4.0
+    subset_gtol: float = 1e-2
+
+
+class Stages(NamedTuple):
+    """A problem as L-BFGS-B and as the refinement see it, and the subset that they begin with."""
+
+    searching: Problem
+    refining: Problem
+    subset: Problem | None
+
+    @classmethod
+    def of(cls, problem: Problem, settings: SearchSettings) -> "Stages":
+        """The same problem three times where there are few rows."""
+        if problem.n_rows < settings.many_rows:
+            return cls(problem, problem, None)
+        searching = problem.loosened(settings.searching_tol)
+        refining = problem.loosened(settings.learning_tol)
+        return cls(searching, refining, searching.subset(settings.subset_step))
+
+
+def maximise(
+    objective: Objective, start: Array, settings: SearchSettings
+) -> tuple[str, Point | None]:
+    """Maximise an objective, whose problem becomes that of each stage in turn.
+
+    Returns why it ended, and the best point, refined; None where no evaluation succeeded.
+    """
+    problem, bounds = objective.problem, objective.problem.bounds
+    stages = Stages.of(problem, settings)
+    objective.problem = stages.searching
+    loose = stages.searching is not stages.refining
+    ftol = settings.searching_ftol if loose else settings.ftol
     found, message = None, ""
-    lead = _lead(problem, start, bounds, ftol)
+    lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
-        found = _minimise(objective, lead.theta, bounds, lead.scale, ftol, SCALED_GTOL)
-        message = f"{found.message}; from where {lead.n_rows} rows had led"
+        limits = Limits(ftol, settings.subset_gtol, settings.max_evaluations)
+        found = _minimise(objective, lead.theta, bounds, lead.scale, limits)
+        message = f"{found.message}; it began where {lead.n_rows} rows led"
     if found is None or objective.best is None:
-        found = _minimise(objective, start, bounds, None, ftol, GTOL)
+        limits = Limits(ftol, settings.gtol, settings.max_evaluations)
+        found = _minimise(objective, start, bounds, None, limits)
         message = found.message
-    best, g = objective.best, found.g
-    if best is None or -found.value < best.log_evidence - ROUGH * abs(best.log_evidence):
+    best = objective.best
+    if best is None or -found.value < best.value - settings.searching_ftol * abs(best.value):
         return message, best
-    if objective.problem is not problem:
-        objective.problem = problem
-        finer = objective.evaluate(found.theta, gradient=True)
-        if finer is None or finer.gradient is None:
-            return message, best
-        best, g = Point.of(found.theta, finer), -finer.gradient
+    if loose:
+        objective.problem = stages.refining
+        best = objective.evaluate(found.theta, gradient=True)
+        if best is None:
+            return message, objective.best
     elif not np.array_equal(best.theta, found.theta):
         return message, best
-    return message, _polish(objective, best, g, found.H, bounds)
+    slack = settings.slack if stages.refining is not problem else 0.0
+    return message, _refine(objective, best, found.H, slack, settings)
+
+
+class Limits(NamedTuple):
+    """Where L-BFGS-B ends."""
+
+    ftol: float
+    gtol: float
+    max_evaluations: int
 
 
 class _Minimum(NamedTuple):
@@ -94,7 +148,7 @@ class _Minimum(NamedTuple):
 
 
 def _minimise(
-    objective: Objective, start: Array, bounds: Array, scale: Array | None, ftol: float, gtol: float
+    objective: Objective, start: Array, bounds: Array, scale: Array | None, limits: Limits
 ) -> _Minimum:
     """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there.
 
@@ -102,7 +156,7 @@ def _minimise(
     does not see to that, and its second evaluation is in a corner of them, where inference is
     slowest and from where it seldom comes back to the maximum that is next to the start.
     """
-    first = None
+    first, gtol = None, limits.gtol
     if scale is None:
         first = objective(np.clip(start, bounds[:, 0], bounds[:, 1]))
         # a power of two, by which theta is divided and multiplied without rounding
@@ -121,7 +175,7 @@ def _minimise(
         method="L-BFGS-B",
         jac=True,
         bounds=bounds / scale[:, None],
-        options={"ftol": ftol, "gtol": gtol, "maxfun": MAX_EVALUATIONS},
+        options={"ftol": limits.ftol, "gtol": gtol, "maxfun": limits.max_evaluations},
     )
     theta = np.clip(found.x * scale, bounds[:, 0], bounds[:, 1])
     H = found.hess_inv.todense() * np.multiply.outer(scale, scale)
@@ -129,7 +183,7 @@ def _minimise(
 
 
 class _Lead(NamedTuple):
-    """Where a part of the rows leads, the unit of steps there, and sites to start from."""
+    """Where a subset of the rows leads, the unit of steps there, and sites to start from."""
 
     theta: Array
     scale: Array
@@ -137,77 +191,86 @@ class _Lead(NamedTuple):
     sites: Any
 
 
-def _lead(problem: Problem, start: Array, bounds: Array, ftol: float) -> _Lead | None:
-    """Learn from a part of the rows; None where that is not worth it, or leads nowhere.
+def _from_subset(
+    objective: Objective, stages: Stages, start: Array, settings: SearchSettings
+) -> _Lead | None:
+    """Learn from the subset; None where there is none, or it leads nowhere.
 
-    The maximum of a part is near that of all and costs next to nothing. What a part says nothing
-    about must not decide: an entry that went `FAR` where the evidence is flat is taken back.
+    The maximum of a subset is near that of all rows and costs next to nothing.
     """
-    part = problem.part()
-    if part is None:
+    subset = stages.subset
+    if subset is None:
         return None
-    with one_blas_thread(part.n_rows < SMALL):
-        objective = Objective(part, None, None)
-        found = _minimise(objective, start, bounds, None, ftol, GTOL)
-        if objective.best is None:
+    bounds = subset.bounds
+    with one_blas_thread(subset.n_rows < SMALL):
+        small = Objective(subset, hyperprior=objective.hyperprior)
+        limits = Limits(settings.subset_ftol, settings.gtol, settings.max_evaluations)
+        found = _minimise(small, start, bounds, None, limits)
+        if small.best is None:
             return None
-        pressed = np.zeros(len(start), dtype=bool)
-        pressed[list(at_bounds(found.theta, bounds))] = True
-        pressed &= np.abs(found.g) > FLAT
-        theta = np.where(pressed, found.theta, np.clip(found.theta, start - FAR, start + FAR))
-        # the curvature grows with the rows, if less than they do
-        curvature = _curvature(objective, theta, bounds) * np.sqrt(problem.n_rows / part.n_rows)
-    scale = np.clip(curvature, 1.0, SHARPEST) ** -0.5
-    return _Lead(theta, scale, part.n_rows, problem.sites_of_part(objective.best.sites))
+        curvature = _curvature(small, found.theta, bounds)
+    # what the subset says nothing about must not decide
+    flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
+    reach = settings.subset_reach
+    theta = np.where(flat, np.clip(found.theta, start - reach, start + reach), found.theta)
+    # the curvature grows with the rows, if less than they do; beyond 1e6 it is not believed
+    growth = np.sqrt(stages.searching.n_rows / subset.n_rows)
+    scale = np.where(flat, 1.0, np.clip(curvature * growth, 1e-2, 1e6) ** -0.5)
+    sites = stages.searching.sites_from_subset(small.best.sites, settings.subset_step)
+    return _Lead(theta, scale, subset.n_rows, sites)
 
 
-def _curvature(objective: Objective, theta: Array, bounds: Array) -> Array:
-    """Second derivatives of minus the evidence by each entry of theta, by differences.
+def _curvature(objective: Objective, theta: Array, bounds: Array, step: float = 0.1) -> Array:
+    """Second derivatives of minus the objective by each entry of theta, by differences.
 
-    One for an entry that cannot move by `NEARBY`.
+    One for an entry that cannot move by a step.
     """
     found = np.ones(len(theta))
     _, g = objective(theta)
     for i, (lower, upper) in enumerate(bounds):
-        beside = theta.copy()
-        beside[i] += NEARBY if theta[i] + NEARBY <= upper else -NEARBY
-        if np.isfinite(theta[i]) and beside[i] >= lower:
-            _, changed = objective(beside)
-            found[i] = (changed[i] - g[i]) / (beside[i] - theta[i])
+        nearby = theta.copy()
+        nearby[i] += step if theta[i] + step <= upper else -step
+        if np.isfinite(theta[i]) and nearby[i] >= lower:
+            _, changed = objective(nearby)
+            found[i] = (changed[i] - g[i]) / (nearby[i] - theta[i])
     return found
 
 
-def _polish(objective: Objective, point: Point, g: Array, H: Array, bounds: Array) -> Point:
+def _refine(
+    objective: Objective, point: Point, H: Array, slack: float, settings: SearchSettings
+) -> Point:
     """Follow the gradient to its zero by a few quasi-Newton steps without a line search.
 
     Two data sets that say the same (weights against repeated rows, rows in another order) then
     end at the same hyperparameters, wherever L-BFGS-B happened to stop. A parameter that rests
     on a bound stays there.
     """
-    free = np.ones(len(g), dtype=bool)
+    bounds = objective.problem.bounds
+    free = np.ones(len(bounds), dtype=bool)
     free[list(at_bounds(point.theta, bounds))] = False
     idle = 0
-    for _ in range(MAX_POLISH):
-        was = np.abs(g[free]).max(initial=0.0)
+    for _ in range(settings.max_refinements):
+        assert point.gradient is not None
+        g, size = -point.gradient, max(1.0, abs(point.log_evidence))
+        left = np.abs(g[free]).max(initial=0.0)
         step = H[np.ix_(free, free)] @ g[free]
-        nothing = objective.problem.slack * max(1.0, abs(point.log_evidence))
-        if was <= POLISHED or 0.5 * float(g[free] @ step) <= nothing or idle == MAX_IDLE:
+        done = left <= settings.refined_gradient or 0.5 * float(g[free] @ step) <= slack * size
+        # two steps in a row left more than half of the gradient: what is left of it is noise
+        if done or idle == 2:
             break
         target = point.theta.copy()
         target[free] -= step
         target = np.clip(target, bounds[:, 0], bounds[:, 1])
-        result = objective.evaluate(target, gradient=True)
-        if result is None or result.gradient is None:
+        found = objective.evaluate(target, gradient=True)
+        if found is None or found.gradient is None:
             break
         # from steps that are refused too
-        H = bfgs_update(H, target - point.theta, -result.gradient - g)
-        noise = NOISE * max(1.0, abs(point.log_evidence))
-        left = np.abs(result.gradient[free]).max()
-        idle = 0 if left < HALF * was else idle + 1
-        gain = result.log_evidence - point.log_evidence
-        if gain > noise or (left < was and gain >= -noise):
-            point = Point.of(target, result)
-            g = -result.gradient
+        H = bfgs_update(H, target - point.theta, -found.gradient - g)
+        remains = np.abs(found.gradient[free]).max()
+        idle = 0 if remains < 0.5 * left else idle + 1
+        noise, gain = settings.noise * size, found.value - point.value
+        if gain > noise or (remains < left and gain >= -noise):
+            point = found
     return point
 
 

@@ -2,55 +2,28 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gpclass.likelihoods import by_quadrature
+from gpclass.likelihoods.results import (
+    Array,
+    Derivatives,
+    ExpectedLogProb,
+    Linearisation,
+    TiltedMoments,
+    linearisation,
+)
 
-
-class Derivatives(NamedTuple):
-    """First to third derivative of ``log p(y|f)`` by f, each of the shape of f."""
-
-    first: Array
-    second: Array
-    third: Array
-
-
-class TiltedMoments(NamedTuple):
-    """Moments of the tilted density ``p(y|f) N(f|m, v) / Z`` (RW06 eq. 3.58).
-
-    ``log_z`` is log Z, ``mean`` and ``variance`` are those of the normalised density.
-    ``d_mean`` and ``d2_mean`` are the first and second derivative of log Z by m; they carry the
-    same information as the moments (``mean = m + v d_mean``, ``variance = v + v^2 d2_mean``)
-    without the cancellation where the label says little.
-    """
-
-    log_z: Array
-    mean: Array
-    variance: Array
-    d_mean: Array
-    d2_mean: Array
-
-
-class Linearisation(NamedTuple):
-    """Statistical linear regression of E[y|f] on f ~ N(m, v): ``A f + b``, error variance Omega.
-
-    GTS19 eq. 9 and 15 to 17.
-    """
-
-    A: Array
-    b: Array
-    Omega: Array
-
-
-class ExpectedLogProb(NamedTuple):
-    """``E[log p(y|f)]`` under f ~ N(m, v) and its derivatives by m and by v."""
-
-    value: Array
-    d_mean: Array
-    d_var: Array
+__all__ = [
+    "Array",
+    "Derivatives",
+    "ExpectedLogProb",
+    "Likelihood",
+    "Linearisation",
+    "TiltedMoments",
+]
 
 
 class Likelihood(ABC):
@@ -60,6 +33,12 @@ class Likelihood(ABC):
     are finite, ``var >= 0``. Results have the broadcast shape, are finite for every finite input
     (log-probabilities may reach -1e300, never -inf) and never NaN. A subclass is a frozen dataclass
     whose fields are its settings.
+
+    A subclass must answer ``log_concave``, ``log_prob`` and ``derivatives``. The Gaussian
+    integrals have quadrature for a default (`gpclass.likelihoods.by_quadrature`), which a subclass
+    replaces where it has a closed form, and must replace where it is not smooth. One with
+    hyperparameters answers ``theta``, ``bounds``, ``hyperparameter_names``, ``with_theta`` and the
+    two gradients as well.
 
     Laws, each a check in `gpclass.testing.check_likelihood`:
 
@@ -76,10 +55,6 @@ class Likelihood(ABC):
       for a = 1, the Gaussian's own for a = 0
     - ``log_z_gradient`` and ``expected_log_prob_gradient`` are the derivatives by ``theta``
     - ``with_theta(theta)`` of its own theta is the same likelihood
-
-    A likelihood without hyperparameters inherits an empty ``theta`` and empty gradients. One with
-    hyperparameters answers ``theta``, ``bounds``, ``hyperparameter_names``, ``with_theta`` and the
-    two gradients itself.
 
     Attributes
     ----------
@@ -107,45 +82,36 @@ class Likelihood(ABC):
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         """First to third derivative of ``log p(y|f)`` by f."""
 
-    @abstractmethod
     def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
-        """Moments of ``p(y|f) N(f|mean, var)``."""
+        """Moments of ``p(y|f) N(f|mean, var)`` (RW06 eq. 3.58)."""
+        return by_quadrature.tilted_moments(self, y, mean, var)
 
-    @abstractmethod
-    def linearise(self, mean: Array, var: Array) -> Linearisation:
-        """Best affine fit to ``E[y|f]`` for f ~ N(mean, var), y in {-1, +1}."""
-
-    @abstractmethod
-    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
-        """``E[log p(y|f)]`` for f ~ N(mean, var)."""
-
-    @abstractmethod
-    def predict_proba(self, mean: Array, var: Array) -> Array:
-        """P(y = +1) for f ~ N(mean, var), averaged over the latent, not squashed at its mean."""
-
-    def power_moments(self, power: Array, y: Array, mean: Array, var: Array) -> TiltedMoments:
-        """Moments of ``p(y|f)^power N(f|mean, var)``, by quadrature unless there is a closed form.
-
-        Parameters
-        ----------
-        power : array_like
-            From zero to one, broadcast against the others.
-        y, mean, var : array_like
-            Labels in {-1, +1}, means and variances.
-
-        Returns
-        -------
-        TiltedMoments
-            Each field of the broadcast shape.
+    def power_moments(
+        self, power: Array | float, y: Array, mean: Array, var: Array
+    ) -> TiltedMoments:
+        """Moments of ``p(y|f)^power N(f|mean, var)``, powers from zero to one.
 
         Raises
         ------
         ValueError
             For a power out of range.
         """
-        from gpclass.likelihoods import by_quadrature  # it imports this module
-
         return by_quadrature.power_moments(self, power, y, mean, var)
+
+    def linearise(self, mean: Array, var: Array) -> Linearisation:
+        """Best affine fit to ``E[y|f]`` for f ~ N(mean, var), y in {-1, +1} (GTS19 eq. 15-17)."""
+        m, v = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (mean, var)))
+        rare = by_quadrature.rare_label(self, m)
+        tilted = self.tilted_moments(rare, m, v)
+        return linearisation(rare, tilted.log_z, tilted.d_mean, m, v)
+
+    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
+        """``E[log p(y|f)]`` for f ~ N(mean, var) and its derivatives by mean and var."""
+        return by_quadrature.expected_log_prob(self, y, mean, var)
+
+    def predict_proba(self, mean: Array, var: Array) -> Array:
+        """P(y = +1) for f ~ N(mean, var): averaged over the latent (RW06 eq. 3.25)."""
+        return by_quadrature.predict_proba(self, mean, var)
 
     @property
     def theta(self) -> Array:
@@ -163,17 +129,7 @@ class Likelihood(ABC):
         return ()
 
     def with_theta(self, theta: Array) -> Self:
-        """Return the likelihood of other hyperparameters.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Their logarithms.
-
-        Returns
-        -------
-        Likelihood
-            Of the same class; the object itself if nothing changes.
+        """Return the likelihood of another theta; the object itself if nothing changes.
 
         Raises
         ------
@@ -197,18 +153,9 @@ class Likelihood(ABC):
         return np.zeros((0, *np.broadcast_shapes(*(np.shape(a) for a in (y, mean, var)))))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name, as scikit-learn's ``clone`` and ``get_params`` want them.
+        """Return the settings by name, for scikit-learn's ``clone`` and ``get_params``.
 
-        There is no ``set_params``: a likelihood is frozen, and replaced rather than changed.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Ignored: settings are plain values.
-
-        Returns
-        -------
-        dict
+        There is no ``set_params``: a likelihood is frozen. ``deep`` is ignored.
 
         Raises
         ------
@@ -230,35 +177,3 @@ class Likelihood(ABC):
                 f"theta has shape {np.shape(theta)}, expected {self.theta.shape}: the free "
                 f"hyperparameters of {self!r} are {self.hyperparameter_names}"
             )
-
-
-def linearisation(y: Array, log_z: Array, d_mean: Array, mean: Array, var: Array) -> Linearisation:
-    """Statistical linear regression from the tilted evidence of the rarer label.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        The label in {-1, +1} that is less probable under ``f ~ N(mean, var)``.
-    log_z, d_mean : ndarray of shape (n,)
-        Its log evidence and the derivative of that by the mean, as in `TiltedMoments`.
-    mean, var : ndarray of shape (n,)
-        Of the Gaussian.
-
-    Returns
-    -------
-    Linearisation
-        With q the evidence, ``E[y] = y (2q - 1)``, ``A = dE[y]/dm`` (Stein's identity
-        ``Cov[f, g(f)] = v dE[g(f)]/dm``) and ``Omega = 1 - E[y]^2 - A^2 v``, which is
-        ``4 q (1 - q - q d_mean^2 v)``: no digits are lost in either tail. Omega stays above
-        zero where q underflows; A is zero there.
-
-    References
-    ----------
-    GTS19 eq. 15 to 17. The supplement's ``1 - alpha^2`` for the variance of a probit label should
-    read ``1 - (2 alpha - 1)^2``.
-    """
-    q = np.exp(log_z)
-    A = 2.0 * y * q * d_mean
-    standardised = d_mean * np.sqrt(var)
-    omega = 4.0 * q * (1.0 - q - q * standardised * standardised)
-    return Linearisation(A, y * (2.0 * q - 1.0) - A * mean, np.maximum(omega, np.finfo(float).tiny))

@@ -5,15 +5,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from gpclass.likelihoods import by_quadrature
-from gpclass.likelihoods.base import (
-    Array,
-    Derivatives,
-    ExpectedLogProb,
-    Likelihood,
-    Linearisation,
-    TiltedMoments,
-)
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.results import Array, Derivatives
 
 
 @final
@@ -21,8 +14,8 @@ from gpclass.likelihoods.base import (
 class Logit(Likelihood):
     """Logistic likelihood ``p(y|f) = sigma(y f)`` with ``sigma(z) = 1 / (1 + exp(-z))``.
 
-    Its Gaussian integrals have no closed form and are taken by quadrature, right to about 1e-12
-    relative in both tails; see `gpclass.likelihoods.by_quadrature`.
+    Its Gaussian integrals have no closed form. Those of `Likelihood` by quadrature are right to
+    about 1e-12 relative in both tails.
 
     References
     ----------
@@ -55,19 +48,3 @@ class Logit(Likelihood):
         bend = small * scale * scale
         # tanh(|z|/2) y sign(z), as sign(z) y = sign(f)
         return Derivatives(y * first, -bend, np.tanh(0.5 * f) * bend)
-
-    def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
-        """Moments of ``sigma(y f) N(f | mean, var)`` by quadrature."""
-        return by_quadrature.tilted_moments(self, y, mean, var)
-
-    def linearise(self, mean: Array, var: Array) -> Linearisation:
-        """Statistical linear regression of ``E[y|f] = tanh(f / 2)`` by quadrature."""
-        return by_quadrature.linearise(self, mean, var)
-
-    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
-        """``E[log sigma(y f)]`` and its derivatives by quadrature."""
-        return by_quadrature.expected_log_prob(self, y, mean, var)
-
-    def predict_proba(self, mean: Array, var: Array) -> Array:
-        """``E[sigma(f)]`` by quadrature (RW06 eq. 3.25)."""
-        return by_quadrature.predict_proba(self, mean, var)

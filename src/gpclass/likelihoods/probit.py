@@ -4,18 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
-from scipy.special import log_ndtr
 
-from gpclass.likelihoods import by_quadrature
-from gpclass.likelihoods._mills import FAR, mills
-from gpclass.likelihoods.base import (
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.normal import log_cdf, mills
+from gpclass.likelihoods.results import (
     Array,
     Derivatives,
-    ExpectedLogProb,
-    Likelihood,
-    Linearisation,
     TiltedMoments,
-    linearisation,
 )
 
 
@@ -24,7 +19,7 @@ from gpclass.likelihoods.base import (
 class Probit(Likelihood):
     """Probit likelihood ``p(y|f) = Phi(y f)``, Phi the normal distribution function.
 
-    All Gaussian integrals are closed forms, but for ``expected_log_prob``.
+    All Gaussian integrals are closed forms but for ``expected_log_prob`` and ``power_moments``.
 
     References
     ----------
@@ -43,11 +38,11 @@ class Probit(Likelihood):
 
     def log_prob(self, y: Array, f: Array) -> Array:
         """``log Phi(y f)``."""
-        return np.asarray(log_ndtr(np.clip(np.multiply(y, f), -FAR, FAR)), dtype=float)
+        return log_cdf(np.multiply(y, f))
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         """With r the hazard at z = y f: ``y r``, ``-r (z + r)``, ``y r ((z + r)(z + 2r) - 1)``."""
-        tail = mills(np.clip(np.multiply(y, f), -FAR, FAR))
+        tail = mills(np.multiply(y, f))
         return Derivatives(y * tail.hazard, -tail.hazard * tail.drift, y * tail.third)
 
     def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
@@ -59,31 +54,20 @@ class Probit(Likelihood):
         """
         y, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
         scale = np.sqrt(1.0 + v)
-        z = np.clip(y * m / scale, -FAR, FAR)
+        z = y * m / scale
         tail = mills(z)
         d_mean = y * tail.hazard / scale
         share = v / (1.0 + v)
         against = m / (1.0 + v) + y * share * scale * tail.drift
         return TiltedMoments(
-            log_z=np.asarray(log_ndtr(z), dtype=float),
+            log_z=log_cdf(z),
             mean=np.where(z < 0.0, against, m + v * d_mean),
             variance=v / (1.0 + v) + v * share * tail.slack,
             d_mean=d_mean,
             d2_mean=-tail.hazard * tail.drift / (1.0 + v),
         )
 
-    def linearise(self, mean: Array, var: Array) -> Linearisation:
-        """Regress ``E[y|f] = 2 Phi(f) - 1`` on f in closed form (GTS19, supplement)."""
-        m, v = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (mean, var)))
-        rare = np.where(m < 0.0, 1.0, -1.0)
-        tilted = self.tilted_moments(rare, m, v)
-        return linearisation(rare, tilted.log_z, tilted.d_mean, m, v)
-
-    def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
-        """``E[log Phi(y f)]`` and its derivatives by quadrature."""
-        return by_quadrature.expected_log_prob(self, y, mean, var)
-
     def predict_proba(self, mean: Array, var: Array) -> Array:
         """``Phi(m / sqrt(1 + v))`` (RW06 eq. 3.82); both tails to full relative accuracy."""
         z = np.asarray(mean, dtype=float) / np.sqrt(1.0 + np.asarray(var, dtype=float))
-        return np.asarray(np.exp(log_ndtr(np.clip(z, -FAR, FAR))), dtype=float)
+        return np.exp(log_cdf(z))

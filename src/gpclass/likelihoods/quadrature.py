@@ -9,46 +9,52 @@ sigmoids bend (`panel_edges`), and puts Gauss-Legendre nodes on each panel (`pan
 The accuracy rests on three numbers. Outside the interval the product is below ``exp(-DROP)`` of
 its maximum. A concave log product falls at least as fast as the Gaussian, so that half the
 interval is at most ``RADIUS`` wide in x, and ``ORDER`` nodes integrate half a Gaussian bell to
-rounding. The logistic has its nearest poles at +-i pi; a panel of half-length 4 around them lies
-in a Bernstein ellipse of parameter 2.06, where the error of 24 nodes is near 2.06^-48 = 1e-15.
+rounding. The logistic has its nearest poles at +-i pi; a panel of half-length 3 around them lies
+in a Bernstein ellipse of parameter 2.5, where the error of 24 nodes is near 2.5^-48 = 1e-19. The
+logarithm of the complementary log-log has branch points at 1.84 +- i pi / 2: 1.78^-48 = 1e-12.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Sites = slice | NDArray[np.intp]
+Sites = slice | NDArray[np.intp] | tuple[NDArray[np.intp], None]
 
 # k(f), k'(f), k''(f) at latent values f of the sites named: the exponent next to the Gaussian.
 Exponent = Callable[[Array, Sites], tuple[Array, Array, Array]]
 
-ORDER = 24
-DROP = 38.0
-RADIUS = float(np.sqrt(2.0 * DROP))
+ORDER: Final = 24
+DROP: Final = 38.0
+RADIUS: Final = float(np.sqrt(2.0 * DROP))
 
-# Where a sigmoid of unit scale bends, and where it has become straight: what is left of a logistic
-# beyond 28 is exp(-28) = 7e-13.
-BENDS = (-12.0, -4.0, 4.0, 12.0)
-STRAIGHT = 28.0
+# Where a log-concave sigmoid of unit scale bends, and where it has become straight: what is left
+# of a logistic beyond 28 is exp(-28) = 7e-13.
+BENDS: Final = (-12.0, -3.0, 3.0, 12.0)
+STRAIGHT: Final = 28.0
+
+# The same for any sigmoid: the cauchit has its poles at +-i and never becomes straight, but is
+# smooth on the scale of |f|.
+FINE_BENDS: Final = (*(-(4.0**k) for k in range(8, -1, -1)), 0.0, *(4.0**k for k in range(9)))
 
 # Every sigmoid of unit scale is 0 or 1 to rounding at FLAT, but not yet its logarithm; beyond
-# UNDERFLOW exp(-f) is no double any more.
-FLAT, UNDERFLOW = 100.0, 740.0
+# UNDERFLOW exp(-f) is zero in double precision.
+FLAT: Final = 100.0
+UNDERFLOW: Final = 740.0
 
-# Up to this deviation the whole interval is short enough in f to need no BENDS (4.36 * 0.9 < 4).
-NARROW = 0.9
+# Up to this deviation the whole interval is short enough in f to need no BENDS (4.36 * 0.68 < 3).
+NARROW: Final = 0.68
 
 # The mode only places panels: half a tenth below the maximum is near enough.
-MODE_GAP = 0.05
+MODE_GAP: Final = 0.05
 
 # x and f stay below this, so that x^2 and sd * x do not overflow.
-FAR = 1e150
+X_LIMIT: Final = 1e150
 
 # Array elements a block of nodes may have: three such arrays lie in a level 2 cache.
-BLOCK = 16_000
+BLOCK: Final = 16_000
 
 _TINY = float(np.finfo(float).tiny)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
@@ -69,28 +75,15 @@ def standardise(f: Array, mean: Array, sd: Array) -> Array:
 
 
 def mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
-    """Find where a log-concave factor times a Gaussian has its mass.
+    """Find where a log-concave factor ``exp(k)`` times N(mean, sd^2) has its mass.
 
-    Parameters
-    ----------
-    exponent : callable
-        ``exponent(f, sites)`` gives a concave k and its first two derivatives at f, an array of
-        shape (..., n_sites), for the sites that the slice or index array selects.
-    mean, sd : ndarray of shape (n,)
-        Mean and standard deviation of the Gaussian, ``sd >= 0``.
+    ``exponent(f, sites)`` gives k and its first two derivatives at f, of shape (..., n_sites), for
+    the sites that the slice or index array selects. The mode is found within `MODE_GAP` of the
+    maximum. A site's result does not depend on the others.
 
-    Returns
-    -------
-    MassInterval
-        The mode, within `MODE_GAP` of the maximum, and the points on both sides where the
-        product has fallen by ``exp(-DROP)``. A site's result does not depend on the others.
-
-    Notes
-    -----
     The mode is the root of ``F(x) = x - sd k'(m + sd x)``, which increases with slope at least
     one. As k' decreases, the root lies between 0 and ``sd k'(m)``; the bends of a sigmoid
     tighten that bracket, then Newton steps from the better end, every third one a bisection.
-
     ``R(x) = log product(x) - log product(mode) + DROP`` is concave, so that a Newton step on it
     from outside the interval stays outside.
 
@@ -104,13 +97,19 @@ def mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
     >>> [float(np.round(end[0], 2)) for end in interval]
     [-5.72, 3.0, 11.72]
     """
-    low, high, slope_low, slope_high = _bracket_mode(exponent, mean, sd)
-    left = -slope_low < slope_high
-    mode = np.where(left, low, high)
+    # an exponent of -1e300 may overflow in products with sd; infinity tells the side as well
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _mass_interval(exponent, mean, sd)
+
+
+def _mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
+    low, high = _bracket_mode(exponent, mean, sd)
+    left = -low.slope < high.slope
+    mode = np.where(left, low.x, high.x)
     # log product has curvature below -1 in x, so the maximum is no farther than its slope
-    reach = np.where(left, -slope_low, slope_high)
+    reach = np.where(left, -low.slope, high.slope)
     start = np.stack(
-        [np.maximum(low, mode - reach) - RADIUS, np.minimum(high, mode + reach) + RADIUS]
+        [np.maximum(low.x, mode - reach) - RADIUS, np.minimum(high.x, mode + reach) + RADIUS]
     )
     top = exponent(mean + sd * mode, slice(None))[0]
     end = start.copy()
@@ -136,79 +135,73 @@ def mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
     return MassInterval(end[0], mode, end[1])
 
 
-def _bracket_mode(exponent: Exponent, mean: Array, sd: Array) -> tuple[Array, Array, Array, Array]:
-    """Bracket the root of ``F(x) = x - sd k'(m + sd x)``: both ends, and F there."""
-    _, k1, k2 = exponent(mean, slice(None))
-    far = np.clip(sd * k1, -FAR, FAR)
-    low, high = np.minimum(far, 0.0), np.maximum(far, 0.0)
-    origin_is_low = far >= 0.0
-    _, far_k1, far_k2 = exponent(mean + sd * far, slice(None))
-    far_slope, far_curvature = far - sd * far_k1, 1.0 - sd * sd * far_k2
-    curvature = 1.0 - sd * sd * k2
-    slope_low = np.minimum(np.where(origin_is_low, -far, far_slope), 0.0)
-    slope_high = np.maximum(np.where(origin_is_low, far_slope, -far), 0.0)
-    curve_low = np.where(origin_is_low, curvature, far_curvature)
-    curve_high = np.where(origin_is_low, far_curvature, curvature)
+class _BracketEnd(NamedTuple):
+    """One end of a bracket of the root of F, with F and F' there; each of shape (n,)."""
+
+    x: Array
+    slope: Array
+    curvature: Array
+
+    def where(self, chosen: NDArray[np.bool_], other: "_BracketEnd") -> "_BracketEnd":
+        """Take this end where ``chosen``, the other elsewhere."""
+        return _BracketEnd(*(np.where(chosen, a, b) for a, b in zip(self, other, strict=True)))
+
+    def put(self, sites: NDArray[np.intp], other: "_BracketEnd", part: NDArray[np.bool_]) -> None:
+        """Write ``part`` of another end, of the sites alone, in place."""
+        for own, new in zip(self, other, strict=True):
+            own[sites[part]] = new[part]
+
+
+def _bracket_mode(exponent: Exponent, mean: Array, sd: Array) -> tuple[_BracketEnd, _BracketEnd]:
+    """Bracket the root of ``F(x) = x - sd k'(m + sd x)``."""
+
+    def at(x: Array, sites: Sites = slice(None)) -> _BracketEnd:
+        scale = sd[sites]
+        _, k1, k2 = exponent(mean[sites] + scale * x, sites)
+        return _BracketEnd(x, x - scale * k1, 1.0 - scale * scale * k2)
+
+    origin = at(np.zeros_like(mean))
+    origin = origin._replace(slope=np.clip(origin.slope, -X_LIMIT, X_LIMIT))
+    bound = at(-origin.slope)
+    rising = bound.x >= 0.0
+    low, high = origin.where(rising, bound), bound.where(rising, origin)
+    low = low._replace(slope=np.minimum(low.slope, 0.0))
+    high = high._replace(slope=np.maximum(high.slope, 0.0))
 
     # a few roundings beyond the bend, so that f is on the side meant however large m and sd are
     beyond = 8.0 * np.finfo(float).eps * np.abs(mean)
     for bend in (-UNDERFLOW, UNDERFLOW, -FLAT, FLAT, BENDS[0], BENDS[-1], 0.0):
-        x = np.clip(standardise(bend + np.sign(bend) * beyond, mean, sd), low, high)
-        if not ((low < x) & (x < high)).any():
-            continue
-        _, k1, k2 = exponent(mean + sd * x, slice(None))
-        slope, curvature = x - sd * k1, 1.0 - sd * sd * k2
-        below = slope <= 0.0
-        low, high = np.where(below, x, low), np.where(below, high, x)
-        slope_low = np.where(below, slope, slope_low)
-        slope_high = np.where(below, slope_high, slope)
-        curve_low = np.where(below, curvature, curve_low)
-        curve_high = np.where(below, curve_high, curvature)
+        x = np.clip(standardise(bend + np.sign(bend) * beyond, mean, sd), low.x, high.x)
+        if ((low.x < x) & (x < high.x)).any():
+            new = at(x)
+            below = new.slope <= 0.0
+            low, high = new.where(below, low), high.where(below, new)
 
     for iteration in range(240):
-        best = np.minimum(-slope_low, slope_high)
+        best = np.minimum(-low.slope, high.slope)
         # the maximum is above the better end by at most F^2 / 2, and by at most |F| (high - low)
-        gap = best * np.minimum(0.5 * best, high - low)
+        gap = best * np.minimum(0.5 * best, high.x - low.x)
         (open_,) = np.nonzero(gap > MODE_GAP)
         if not open_.size:
             break
-        lo, hi = low[open_], high[open_]
-        from_low = -slope_low[open_] < slope_high[open_]
-        x = 0.5 * (lo + hi)
+        lo, hi = (_BracketEnd(*(a[open_] for a in end)) for end in (low, high))
+        x = 0.5 * (lo.x + hi.x)
         if iteration % 3 < 2:
-            newton = np.where(
-                from_low,
-                lo - slope_low[open_] / curve_low[open_],
-                hi - slope_high[open_] / curve_high[open_],
-            )
-            x = np.where((newton > lo) & (newton < hi), newton, x)
-        sd_open = sd[open_]
-        _, k1, k2 = exponent(mean[open_] + sd_open * x, open_)
-        slope, curvature = x - sd_open * k1, 1.0 - sd_open * sd_open * k2
-        below = slope <= 0.0
-        to_low, to_high = open_[below], open_[~below]
-        low[to_low], high[to_high] = x[below], x[~below]
-        slope_low[to_low], slope_high[to_high] = slope[below], slope[~below]
-        curve_low[to_low], curve_high[to_high] = curvature[below], curvature[~below]
-    return low, high, slope_low, slope_high
+            better = lo.where(-lo.slope < hi.slope, hi)
+            newton = better.x - better.slope / better.curvature
+            x = np.where((newton > lo.x) & (newton < hi.x), newton, x)
+        new = at(x, open_)
+        below = new.slope <= 0.0
+        low.put(open_, new, below)
+        high.put(open_, new, ~below)
+    return low, high
 
 
 def panel_edges(points: list[Array], bends: list[Array], mean: Array, sd: Array) -> Array:
-    """Sort points in x, and bends in f, into the edges of panels.
+    """Sort points in x, and bends in f, into edges of panels: (n, n_points + n_bends).
 
-    Parameters
-    ----------
-    points : list of ndarray of shape (n,)
-        Points in x; the smallest and the largest are the ends of the integral.
-    bends : list of ndarray of shape (n,)
-        Values of f to cut at; those beyond the ends give empty panels there.
-    mean, sd : ndarray of shape (n,)
-        Mean and standard deviation of the Gaussian.
-
-    Returns
-    -------
-    ndarray of shape (n, n_points + n_bends)
-        Sorted along the second axis.
+    The smallest and the largest of the points, each of shape (n,), are the ends of the integral;
+    bends beyond them give empty panels there.
     """
     edges = np.stack(points, axis=1)
     if bends:
@@ -219,16 +212,7 @@ def panel_edges(points: list[Array], bends: list[Array], mean: Array, sd: Array)
 
 
 def panel_rule(edges: Array) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights on every panel.
-
-    Parameters
-    ----------
-    edges : ndarray of shape (n, n_panels + 1)
-
-    Returns
-    -------
-    x, weights : ndarray of shape (n, n_panels * ORDER)
-        ``(weights * g(x)).sum(axis=1)`` is the integral of g from the first edge to the last.
+    """Gauss-Legendre nodes and weights, (n, n_panels * ORDER) each, of edges (n, n_panels + 1).
 
     Examples
     --------

@@ -7,23 +7,19 @@ from typing import ClassVar, Final, Literal, NamedTuple, Self, final
 import numpy as np
 from scipy.special import erf, expit, log_ndtr, ndtr
 
-from gpclass.likelihoods._mills import FAR, mills
-from gpclass.likelihoods.base import (
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.normal import Z_LIMIT, mills
+from gpclass.likelihoods.results import (
     Array,
     Derivatives,
     ExpectedLogProb,
-    Likelihood,
-    Linearisation,
     TiltedMoments,
-    linearisation,
 )
 
-# What the base contract has for log 0.
-_LOG_ZERO: Final = -1e300
-# Smallest variance that is divided by: log Z bends over one deviation, and its derivatives there
-# would overflow.
-_NARROWEST: Final = 1e-300
-_SQRT_2PI: Final = float(np.sqrt(2.0 * np.pi))
+# What `Likelihood` has for log 0.
+LOG_ZERO: Final = -1e300
+# Smallest variance that is divided by; derivatives of log Z would overflow below it.
+SMALLEST_VARIANCE: Final = 1e-300
 
 
 @final
@@ -55,11 +51,10 @@ class NoisyThreshold(Likelihood):
     Notes
     -----
     All integrals are closed forms. To the power a, the two values of p become ``eps^a`` and
-    ``(1 - eps)^a``, a noisy threshold again but for a factor, so powers are no harder. The
-    evidence ``Z = eps^a + ((1 - eps)^a - eps^a) Phi(z)`` with ``z = y m / sqrt(v)`` is that of a
-    mixture: with probability ``rho`` the label was read off, and the Gaussian is truncated at
-    zero; otherwise it says nothing. All moments below are of this mixture. The variance exceeds v
-    where a surprising label leaves both parts likely.
+    ``(1 - eps)^a``. The evidence ``Z = eps^a + ((1 - eps)^a - eps^a) Phi(z)`` with
+    ``z = y m / sqrt(v)`` is that of a mixture of the Gaussian truncated at zero, of responsibility
+    ``rho``, and of the Gaussian itself, of responsibility ``1 - rho``. All moments below are of
+    this mixture. The variance exceeds v where a surprising label leaves both components likely.
 
     At v = 0 the derivatives by the mean are returned as zero, as those of ``log p`` are.
 
@@ -85,18 +80,15 @@ class NoisyThreshold(Likelihood):
     smooth: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.epsilon, Real):
-            raise TypeError(f"epsilon must be a number, got {self.epsilon!r}")
-        if not 0.0 <= self.epsilon < 0.5:
-            raise ValueError(f"epsilon must be at least 0 and below 0.5, got {self.epsilon!r}")
-        bounds = self.epsilon_bounds
-        if isinstance(bounds, str) and bounds == "fixed":
+        epsilon, bounds = self.epsilon, self.epsilon_bounds
+        if not isinstance(epsilon, Real):
+            raise TypeError(f"epsilon must be a number, got {epsilon!r}")
+        if not 0.0 <= epsilon < 0.5:
+            raise ValueError(f"epsilon must be at least 0 and below 0.5, got {epsilon!r}")
+        if bounds == "fixed":
             return
-        if not (
-            isinstance(bounds, tuple)
-            and len(bounds) == 2
-            and all(isinstance(bound, Real) for bound in bounds)
-        ):
+        pair = isinstance(bounds, tuple) and len(bounds) == 2
+        if not (pair and all(isinstance(bound, Real) for bound in bounds)):
             raise TypeError(f'epsilon_bounds must be "fixed" or a pair of numbers, got {bounds!r}')
         if not 0.0 < bounds[0] <= bounds[1] < 0.5:
             raise ValueError(
@@ -143,7 +135,7 @@ class NoisyThreshold(Likelihood):
         """``log eps`` or ``log(1 - eps)``, ``log(1/2)`` at f = 0; -1e300 for log 0."""
         side = np.multiply(y, np.sign(f))
         levels = self._levels(1.0)
-        wrong = np.maximum(levels.wrong, _LOG_ZERO)
+        wrong = np.maximum(levels.wrong, LOG_ZERO)
         return np.where(side > 0.0, levels.right, np.where(side < 0.0, wrong, np.log(0.5)))
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
@@ -152,18 +144,17 @@ class NoisyThreshold(Likelihood):
         return Derivatives(np.zeros(shape), np.zeros(shape), np.zeros(shape))
 
     def tilted_moments(self, y: Array, mean: Array, var: Array) -> TiltedMoments:
-        """Evaluate the moments of the mixture, with ``Z = eps + (1 - 2 eps) Phi(z)``.
-
-        With r the normal hazard at z and ``rho = (1 - 2 eps) Phi(z) / Z``, the mean is
-        ``m + y sqrt(v) rho r`` and the variance
-        ``v (1 - rho + rho (1 - r (z + r)) + rho (1 - rho) r^2)``, a sum of positive terms.
-        """
+        """Moments of the mixture, with ``Z = eps + (1 - 2 eps) Phi(z)``."""
         return self.power_moments(1.0, y, mean, var)
 
     def power_moments(
         self, power: Array | float, y: Array, mean: Array, var: Array
     ) -> TiltedMoments:
-        """Evaluate the moments of ``p(y|f)^power N(f|mean, var)``, powers from zero to one.
+        """Moments of ``p(y|f)^power N(f|mean, var)``, powers from zero to one.
+
+        With r the normal hazard at z and rho the responsibility of the truncated Gaussian, the
+        mean is ``m + y sqrt(v) rho r`` and the variance
+        ``v (1 - rho + rho (1 - r (z + r)) + rho (1 - rho) r^2)``, a sum of positive terms.
 
         Raises
         ------
@@ -173,32 +164,24 @@ class NoisyThreshold(Likelihood):
         a, y, m, v = _broadcast(power, y, mean, var)
         sd, z = np.sqrt(v), _standardised(y, m, v)
         levels = self._levels(a)
-        mixture = levels.mixture(z)
-        told, untold = mixture.told, mixture.untold
+        truncated, whole = levels.responsibilities(z)
         tail = mills(z)
-        pull = told * tail.hazard
+        pull = truncated * tail.hazard
         # On the wrong side m + y sd r cancels, and sd times (z + r) is what is left of it.
-        against = untold * m + told * (y * sd * tail.drift)
-        spread = untold + told * tail.slack + untold * (pull * tail.hazard)
+        against = whole * m + truncated * (y * sd * tail.drift)
+        spread = whole + truncated * tail.slack + whole * (pull * tail.hazard)
         # z + rho r, likewise
-        drift = np.where(z < 0.0, tail.drift - untold * tail.hazard, z + pull)
-        divisor = np.maximum(v, _NARROWEST)
+        drift = np.where(z < 0.0, tail.drift - whole * tail.hazard, z + pull)
+        divisor = np.maximum(v, SMALLEST_VARIANCE)
         still = v == 0.0
         log_z = np.where(still, a * self.log_prob(y, m), levels.log_evidence(z))
         return TiltedMoments(
-            log_z=np.maximum(log_z, _LOG_ZERO),
+            log_z=np.maximum(log_z, LOG_ZERO),
             mean=np.where(still, m, np.where(z < 0.0, against, m + y * sd * pull)),
             variance=v * spread,
             d_mean=np.where(still, 0.0, y * pull / np.sqrt(divisor)),
             d2_mean=np.where(still, 0.0, -(pull * drift) / divisor),
         )
-
-    def linearise(self, mean: Array, var: Array) -> Linearisation:
-        """Regress ``E[y|f] = (1 - 2 eps) sign(f)`` on f in closed form (GTS19, supplement)."""
-        m, v = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (mean, var)))
-        rare = np.where(m < 0.0, 1.0, -1.0)
-        tilted = self.tilted_moments(rare, m, v)
-        return linearisation(rare, tilted.log_z, tilted.d_mean, m, v)
 
     def expected_log_prob(self, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
         """``log eps + (log(1 - eps) - log eps) Phi(z)`` and its derivatives.
@@ -213,8 +196,8 @@ class NoisyThreshold(Likelihood):
         z = _standardised(y, m, v)
         wrong, right = np.log(self.epsilon), np.log1p(-self.epsilon)
         jump = right - wrong
-        density = jump * np.exp(-0.5 * z * z) / _SQRT_2PI
-        divisor = np.maximum(v, _NARROWEST)
+        density = jump * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+        divisor = np.maximum(v, SMALLEST_VARIANCE)
         still = v == 0.0
         return ExpectedLogProb(
             value=np.where(z > 0.0, right - jump * ndtr(-z), wrong + jump * ndtr(z)),
@@ -248,8 +231,8 @@ class NoisyThreshold(Likelihood):
             ndtr(-z) - np.exp(other) * kept,
             -np.expm1(other) * kept - erf(z / np.sqrt(2.0)),
         )
-        untold = self._levels(a).mixture(z).untold
-        return np.asarray(a * untold * excess, dtype=float)[None]
+        _, whole = self._levels(a).responsibilities(z)
+        return np.asarray(a * whole * excess, dtype=float)[None]
 
     def expected_log_prob_gradient(self, y: Array, mean: Array, var: Array) -> Array:
         """``Phi(-z) - eps / (1 - eps) Phi(z)``, shape (1, ...), or (0, ...) if not free.
@@ -285,36 +268,28 @@ class NoisyThreshold(Likelihood):
 
 
 @final
-class _Mixture(NamedTuple):
-    """Probabilities that a label was read off the latent, and that it says nothing."""
-
-    told: Array
-    untold: Array
-
-
-@final
 class _Levels(NamedTuple):
     """Logarithms of a likelihood that takes two values; ``wrong`` may be minus infinity."""
 
     wrong: Array
     right: Array
 
-    def _log_told(self, z: Array) -> Array:
+    def _log_truncated(self, z: Array) -> Array:
         """``log((e^right - e^wrong) Phi(z))``, minus infinity where the two levels agree."""
         with np.errstate(divide="ignore"):
             log_jump = self.right + np.log(-np.expm1(self.wrong - self.right))
         return np.asarray(log_jump + log_ndtr(z), dtype=float)
 
-    def mixture(self, z: Array) -> _Mixture:
-        """Split ``e^wrong + (e^right - e^wrong) Phi(z)`` into its two parts."""
-        odds = self._log_told(z) - self.wrong
-        return _Mixture(expit(odds), expit(-odds))
+    def responsibilities(self, z: Array) -> tuple[Array, Array]:
+        """Those of the truncated Gaussian and of the whole one; they add up to one."""
+        odds = self._log_truncated(z) - self.wrong
+        return expit(odds), expit(-odds)
 
     def log_evidence(self, z: Array) -> Array:
         """``log(e^wrong + (e^right - e^wrong) Phi(z))``, accurate where Z is near e^right too."""
         miss = -np.expm1(self.wrong - self.right) * ndtr(-np.maximum(z, 0.0))
         above = self.right + np.log1p(-miss)
-        return np.where(z > 0.0, above, np.logaddexp(self.wrong, self._log_told(z)))
+        return np.where(z > 0.0, above, np.logaddexp(self.wrong, self._log_truncated(z)))
 
 
 def _broadcast(
@@ -329,7 +304,8 @@ def _broadcast(
 
 
 def _standardised(y: Array | float, mean: Array, var: Array) -> Array:
-    """``y mean / sqrt(var)`` within +-FAR; at no variance the side on which the mean lies."""
+    """``y mean / sqrt(var)`` within +-Z_LIMIT; at no variance the side on which the mean lies."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         z = mean / np.sqrt(var)
-    return np.asarray(y * np.clip(np.where(var > 0.0, z, FAR * np.sign(mean)), -FAR, FAR))
+    z = np.where(var > 0.0, z, Z_LIMIT * np.sign(mean))
+    return np.asarray(y * np.clip(z, -Z_LIMIT, Z_LIMIT))

@@ -74,6 +74,8 @@ class SiteTerms:
 
     def log_value(self, f: Array) -> Array:
         """Logarithm of the product at f of shape (C n, R), shape (R,)."""
+        if self.trivial:
+            return np.zeros(f.shape[1])
         F = f.reshape(*self.b.T.shape, -1)
         slope = self.b.T[:, :, None] - 0.5 * np.einsum("icd,dir->cir", self.W, F)
         return np.asarray(np.einsum("cir,cir->r", slope, F))

@@ -174,20 +174,10 @@ class MonteCarlo:
         weights: ArrayLike | None = None,
         init: Approximation | Sites | Samples | None = None,
     ) -> MonteCarloApproximation:
-        """Sample ``p(f | y)`` and estimate ``p(y)``.
+        """Sample ``p(f | y)`` and estimate ``p(y)``; the arguments are those of every method.
 
-        Parameters
-        ----------
-        prior : DensePrior, or array-like of shape (n, n)
-            Prior of the latent values; an array is taken as `DensePrior`.
-        y : array-like of shape (n,)
-            Labels, -1 or +1.
-        likelihood : Likelihood
-            Only its ``log_prob`` is used, but for ``start``.
-        weights : array-like of shape (n,), default=None
-            Powers of the likelihood terms.
-        init : Approximation or Sites, default=None
-            The Gaussian to start from, instead of that of ``start``; samples are left unused.
+        ``init`` is the Gaussian to start from, in the place of that of ``start``; samples in it are
+        not used. Only ``log_prob`` of the likelihood is used, but for ``start``.
 
         Raises
         ------
@@ -234,5 +224,7 @@ def _outcome(draws: SliceSamples, estimate: EvidenceEstimate | None) -> Outcome:
     ess = np.r_[draws.effective_sample_size, draws.log_likelihood_effective_sample_size]
     long = bool((rhat <= MAX_RHAT).all() and (ess >= MIN_EFFECTIVE_DRAWS).all())
     if estimate is not None:
-        long = long and estimate.effective_sample_size >= min(MIN_EFFECTIVE_CHAINS, estimate.n_chains)
+        long = long and estimate.effective_sample_size >= min(
+            MIN_EFFECTIVE_CHAINS, estimate.n_chains
+        )
     return Outcome.CONVERGED if long else Outcome.SHORT_CHAINS

@@ -46,8 +46,7 @@ class Samples:
         """Refuse what is not at least one finite sample."""
         if self.weights.ndim not in (2, 3) or self.weights.shape[-1] == 0:
             raise ValueError(
-                "weights must have shape (n, S) or (n, C, S) with S > 0, got "
-                f"{self.weights.shape}"
+                f"weights must have shape (n, S) or (n, C, S) with S > 0, got {self.weights.shape}"
             )
         if not np.isfinite(self.weights).all():
             raise ValueError("weights must be finite")
@@ -72,7 +71,7 @@ class _Block(NamedTuple):
     @property
     def width(self) -> int:
         """Number of rows that are not padding."""
-        return self.where.stop - self.where.start
+        return int(self.where.stop - self.where.start)
 
 
 @final
@@ -95,15 +94,6 @@ class SamplePosterior:
     >>> posterior = SamplePosterior.from_samples(K, Samples(np.array([[0.0, 1.0], [1.0, 0.0]])))
     >>> posterior.predict(K, np.diag(K))
     (array([1.5, 1.5]), array([0.25, 0.25]))
-
-    Two classes with a latent function each:
-
-    >>> from gpclass.likelihoods.classes import SoftmaxLikelihood
-    >>> samples = Samples(np.stack([np.eye(2), np.zeros((2, 2))], axis=1))
-    >>> posterior = SamplePosterior.from_samples(ClassPrior(K, 2), samples)
-    >>> posterior.probabilities(SoftmaxLikelihood(), K, np.diag(K)).round(3)
-    array([[0.806, 0.194],
-           [0.806, 0.194]])
     """
 
     samples: Samples
@@ -113,13 +103,7 @@ class SamplePosterior:
     def from_samples(
         cls, prior: Prior | ClassPrior | ArrayLike, samples: Samples
     ) -> "SamplePosterior":
-        """Rebuild from the prior's covariance and the samples.
-
-        Raises
-        ------
-        ValueError
-            For another number of rows or classes.
-        """
+        """Rebuild from the prior's covariance and the samples; ValueError for other numbers."""
         gaussian = LatentGaussian.prior(prior)
         n, n_functions, _ = samples.by_function.shape
         if [len(root) for root in gaussian.roots] != [n] * n_functions:
@@ -242,7 +226,7 @@ class SamplePosterior:
                 f"K_cross must have shape ({n}, m), once or for each of {C} latent functions, and "
                 f"k_diag m rows, got {[cross.shape for cross in crosses]} and {k_diag.shape}"
             )
-        diagonal = np.broadcast_to(k_diag.reshape(m, -1), (m, C))
+        diagonal = np.broadcast_to(k_diag if k_diag.ndim == 2 else k_diag[:, None], (m, C))
         for start in range(0, m, WIDTH):
             where = slice(start, min(start + WIDTH, m))
             width = where.stop - start

@@ -25,7 +25,7 @@ from gpclass.montecarlo.problem import (
     terms_of,
 )
 from gpclass.montecarlo.samples import Samples
-from gpclass.montecarlo.slice_step import Chains, Tilt, slice_step
+from gpclass.montecarlo.slice_step import Chains, slice_step
 
 Array = NDArray[np.float64]
 
@@ -194,21 +194,20 @@ def sample(
     rng: np.random.Generator,
     progress: Progress = None,
 ) -> SliceSamples:
-    """`elliptical_slice_sampling` of a checked problem, with the ellipses of its prior given terms."""
+    """`elliptical_slice_sampling` of a checked problem; terms as ``init`` there."""
     began = time.perf_counter()
     prior, log_likelihood = problem.prior, problem.log_likelihood
     proposal = problem.proposal(terms)
-    gaussian, tilt = proposal.gaussian, Tilt.over(proposal, 1.0, proposal.terms)
     n_chains, n_draws = length.n_chains, -(-length.n_samples // length.n_chains)
     f = np.empty((prior.size, n_draws, n_chains))
     a, values = np.empty_like(f), np.empty((n_draws, n_chains))
-    start = gaussian.draw(rng, n_chains).f
+    start = proposal.gaussian.draw(rng, n_chains).f
     chains = Chains(start, log_likelihood(start))
     n_steps = length.n_burn + n_draws * length.thin
     n_evaluations = n_stuck = 0
     reporter = Reporter(progress, n_steps, "elliptical slice sampling")
     for step in range(n_steps):
-        chains, counts = slice_step(gaussian, tilt, log_likelihood, chains, rng)
+        chains, counts = slice_step(proposal, 1.0, proposal.terms, log_likelihood, chains, rng)
         n_evaluations += counts.n_evaluations
         n_stuck += counts.n_stuck
         draw, rest = divmod(step + 1 - length.n_burn, length.thin)

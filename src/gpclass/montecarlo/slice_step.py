@@ -1,47 +1,18 @@
 """One transition of elliptical slice sampling, for many chains at once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
+from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 
 Array = NDArray[np.float64]
 
 # A rejection about halves the bracket: after 100 its width is below the rounding of an angle, and
 # the chain stays where it was, on the slice by definition.
 MAX_REJECTIONS: Final = 100
-
-
-@final
-@dataclass(frozen=True)
-class Tilt:
-    """What a Gaussian is multiplied by: ``exp(power * log_likelihood(f)) prod_i term_i(f_i)``.
-
-    Parameters
-    ----------
-    power : float
-        Inverse temperature of the likelihood.
-    terms : SiteTerms, default=None
-        None: without.
-    """
-
-    power: float = 1.0
-    terms: SiteTerms | None = None
-
-    @classmethod
-    def over(cls, proposal: Proposal, power: float, sites: SiteTerms) -> "Tilt":
-        """``p(y|f)^power prod_i site_i^(1 - power)``, divided by the proposal's terms."""
-        rest = sites.over(proposal.terms, 1.0 - power)
-        return cls(power, None if rest.trivial else rest)
-
-    def log_density(self, log_likelihood: Array, f: Array) -> Array:
-        """Logarithm at f of shape (C n, R), whose log likelihoods are given, shape (R,)."""
-        value = self.power * log_likelihood
-        return value if self.terms is None else value + self.terms.log_value(f)
 
 
 class Chains(NamedTuple):
@@ -59,37 +30,34 @@ class StepCounts(NamedTuple):
 
 
 def slice_step(
-    gaussian: LatentGaussian,
-    tilt: Tilt,
+    proposal: Proposal,
+    power: float,
+    sites: SiteTerms,
     log_likelihood: Callable[[Array], Array],
     chains: Chains,
     rng: np.random.Generator,
 ) -> tuple[Chains, StepCounts]:
-    """Move every chain once, leaving ``gaussian(f) tilt(f)`` invariant.
+    """Move every chain once, leaving ``p(f) p(y|f)^power prod_i site_i^(1 - power)`` invariant.
 
-    Every chain has its own ellipse, threshold and bracket; only those that still search are
-    evaluated.
-
-    Parameters
-    ----------
-    gaussian : LatentGaussian
-        Of the ellipses.
-    tilt : Tilt
-    log_likelihood : callable
-        From f of shape (C n, R) to shape (R,), for any R.
-    chains : Chains
-    rng : numpy.random.Generator
+    The ellipses are the proposal's: the slice is that of the target over it. Every chain has its
+    own ellipse, threshold and bracket, and only those that still search are evaluated.
 
     References
     ----------
     Murray, Adams and MacKay, Elliptical slice sampling, AISTATS 2010, Figure 2; with a Gaussian
     that is not the prior: Nishihara, Murray and Adams, JMLR 15, 2014.
     """
+    gaussian, rest = proposal.gaussian, sites.over(proposal.terms, 1.0 - power)
+    trivial = rest.trivial
+
+    def log_ratio(log_p: Array, f: Array) -> Array:
+        return power * log_p if trivial else power * log_p + rest.log_value(f)
+
     R = chains.f.shape[1]
     mean = gaussian.mean[:, None]
     centred = chains.f - mean
     other = gaussian.spread(rng.standard_normal((gaussian.rank, R)))
-    threshold = tilt.log_density(chains.log_likelihood, chains.f) - rng.standard_exponential(R)
+    threshold = log_ratio(chains.log_likelihood, chains.f) - rng.standard_exponential(R)
     trial: Array = rng.uniform(0.0, 2.0 * np.pi, size=(R,))
     low, high = trial - 2.0 * np.pi, trial.copy()
     angle, values = np.zeros(R), chains.log_likelihood.copy()
@@ -103,7 +71,7 @@ def slice_step(
         value = log_likelihood(f)
         n_evaluations += len(searching)
         # equality counts: a hard threshold has log 0 = -1e300, and that less a little is itself
-        hit = tilt.log_density(value, f) >= threshold[searching]
+        hit = log_ratio(value, f) >= threshold[searching]
         found = searching[hit]
         angle[found], values[found] = trial[hit], value[hit]
         miss = ~hit

@@ -1,9 +1,8 @@
 """The questions that inference and learning ask a prior N(0, K); they never see how K is held.
 
-A `Prior` makes a `SiteFactor` for the precisions of the sites: means, evidence and predictions
-come from that. What costs more, the marginal variances and the gradient, comes from the factor's
-`PosteriorCovariance`. Sequential schedules take a `SequentialCovariance`. A `PriorForm` makes the
-prior from a kernel and carries gradients back to it.
+A `PriorForm` makes a `Prior` from a kernel and carries gradients back to it. The prior makes a
+`SiteFactor` for given sites: means, evidence and predictions come from that. What costs more, the
+marginal variances and the gradient, comes from the factor's `PosteriorCovariance`.
 """
 
 from abc import ABC, abstractmethod
@@ -19,10 +18,7 @@ Array = NDArray[np.float64]
 
 
 class CovarianceProducts(ABC):
-    """Products with ``Sigma = (K^-1 + T)^-1`` in about n^2 operations.
-
-    Right where they are weighted by site precisions, that is as ``S Sigma S`` is right.
-    """
+    """Products with Sigma, as exact as ``S Sigma S`` is: where site precisions weight them."""
 
     @abstractmethod
     def multiply(self, v: Array) -> Array:
@@ -34,9 +30,9 @@ class CovarianceProducts(ABC):
 
 
 class PosteriorCovariance(ABC):
-    """What is known of ``Sigma = (K^-1 + T)^-1`` once the inverse of a factor was formed.
+    """``Sigma = (K^-1 + T)^-1`` at the training inputs, by the inverse of a factor.
 
-    It holds that inverse, of n x n numbers for a dense prior: keep it no longer than needed.
+    For a dense prior it holds n x n numbers: keep it no longer than needed.
 
     Attributes
     ----------
@@ -54,18 +50,18 @@ class PosteriorCovariance(ABC):
     def pullback(
         self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
     ) -> Any:
-        """Cotangent by K of an evidence with these adjoints, as `PriorForm.pull` takes it.
+        """Cotangent G by K of an evidence, as `PriorForm.pull` takes it.
 
         The gradient of ``(nu^T m - log |I + T K|) / 2 + g^T m + h^T diag(Sigma)`` at fixed sites,
         ``G = (a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T`` with ``P = (I + T K)^-1``,
         ``R = P T`` and ``a = P nu = K^-1 m``. g and h (None: zero) are the evidence's derivatives
-        by the marginal means and variances; an entry of h is ignored where tau is zero. The
-        explicit and implicit terms of RW06 eq. 5.22 to 5.24 are Laplace's case.
+        by the marginal means and variances; h is zero where tau is. Laplace's method has RW06 eq.
+        5.22 to 5.24 from it.
         """
 
 
 class SequentialCovariance(ABC):
-    """Sigma while its sites change block by block (RW06 eq. 3.53); the caller owns it."""
+    """Sigma while the sites change block by block (RW06 eq. 3.70); the caller owns it."""
 
     @abstractmethod
     def rows(self, part: slice) -> Array:
@@ -73,14 +69,10 @@ class SequentialCovariance(ABC):
 
     @abstractmethod
     def update(self, part: slice, rows: Array, d_tau: Array) -> None:
-        """Change the precisions of a block by ``d_tau``; ``rows`` are those that it has now.
+        """Add ``d_tau`` to the precisions of a block, whose rows are given as they are now.
 
         ``Sigma - Sigma_B^T W Sigma_B`` with ``W = (D^-1 + Sigma_BB)^-1``, ``D = diag(d_tau)``.
-
-        Raises
-        ------
-        LinAlgError, NotPositiveDefiniteError
-            Where the new posterior is not proper.
+        Raises `LinAlgError` or `NotPositiveDefiniteError` where that is not proper.
         """
 
     @abstractmethod
@@ -89,24 +81,21 @@ class SequentialCovariance(ABC):
 
 
 class SiteFactor(ABC):
-    """A prior N(0, K) given sites of precision ``tau`` (T its diagonal matrix; of any sign).
+    """A prior given sites of precisions ``T = diag(tau)``, of any sign.
 
-    ``R = (K + T^-1)^-1`` and ``Sigma = (K^-1 + T)^-1 = K - K R K``. A dense K is factorised as
-    ``B = I + S K S``, ``S = T^1/2`` (RW06 eq. 3.26); an inverse of K is never formed.
+    ``Sigma = (K^-1 + T)^-1 = K - K R K`` with ``R = (K + T^-1)^-1``; no inverse of K occurs.
 
     Attributes
     ----------
+    tau : ndarray of shape (n,)
+        Site precisions.
     has_products : bool
-        Whether `PosteriorCovariance.products` costs no more than the factor did. Where it does,
-        iterations do without Newton's method on all sites at once.
+        Whether `PosteriorCovariance.products` costs no more than the factor did. If not,
+        iterations do without Newton's method in all sites.
     """
 
+    tau: Array
     has_products: ClassVar[bool] = True
-
-    @property
-    @abstractmethod
-    def tau(self) -> Array:
-        """Site precisions, shape (n,)."""
 
     @property
     @abstractmethod
@@ -187,7 +176,7 @@ class Prior(ABC):
 
 
 class PriorForm(ABC):
-    """How a prior is made from a kernel: a frozen dataclass of settings."""
+    """How a prior is held: makes it from a kernel; a frozen dataclass of settings."""
 
     @abstractmethod
     def make(self, kernel: Kernel, X: Any, jitter: float) -> Prior:
@@ -195,21 +184,13 @@ class PriorForm(ABC):
 
     @abstractmethod
     def pull(self, kernel: Kernel, X: Any, prior: Any, G: Any) -> Array:
-        """Gradient by ``kernel.theta`` from the cotangent G by the covariance of ``prior``.
-
-        ``prior`` was made by this form, and G by a `PosteriorCovariance` of it.
-        """
+        """Gradient by ``kernel.theta`` from a cotangent G of a prior that this form has made."""
 
     @abstractmethod
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
-        """Covariances with m new inputs, new arrays.
+        """Covariances with m new latent values, (n, m), and their prior variances, (m,).
 
-        Returns
-        -------
-        K_cross : ndarray of shape (n, m)
-            Between training and new latent values under this form of the prior.
-        k_diag : ndarray of shape (m,)
-            Prior variances of the new latent values.
+        New arrays, which the caller may overwrite.
         """
 
 

@@ -13,7 +13,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import cross, diagonal, evaluate, pullback
 from gpclass.priors import DensePrior
 from gpclass.priors.coupled import CoupledFactor, as_crosses
-from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
+from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm, Preconditioner
 
 Array = NDArray[np.float64]
 
@@ -52,15 +52,7 @@ class ClassPrior(JointPrior):
     description: str = field(default="K", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is not one matrix, or one a class, of one size and finite.
-
-        Raises
-        ------
-        ValueError
-            For fewer than two classes, or matrices of other shapes or another number.
-        NotPositiveDefiniteError
-            For entries that are not finite and negative variances.
-        """
+        """Refuse what is not one matrix, or one a class, of one size and finite."""
         if self.n_classes < 2:
             raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
         if not self.shared and len(self.K) != self.n_classes:
@@ -109,13 +101,7 @@ class ClassPrior(JointPrior):
         return np.stack([p.diagonal for p in self.priors], axis=1)
 
     def check(self) -> None:
-        """Refuse covariances that are indefinite beyond rounding; see `DensePrior.check`.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Naming the kernel and what to do.
-        """
+        """Refuse covariances that are indefinite beyond rounding; see `DensePrior.check`."""
         for prior in self.priors[:1] if self.shared else self.priors:
             prior.check()
 
@@ -129,7 +115,7 @@ class ClassPrior(JointPrior):
         return np.stack(columns, axis=1)
 
     def factor(self, d: Array) -> CoupledFactor:
-        """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``; see `JointPrior`."""
+        """Factorise, given sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``."""
         if d.shape != (self.n, self.n_classes):
             raise ValueError(f"d must have shape {(self.n, self.n_classes)}, got {d.shape}")
         if not (np.isfinite(d).all() and (d >= 0).all()):
@@ -143,49 +129,25 @@ class ClassPrior(JointPrior):
                 f"({error}); add a WhiteKernel to it, or bound its variance"
             ) from error
 
-    def preconditioner(self, omega: Array) -> "SharedPreconditioner | None":
-        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor in the place of C + 1."""
-        return SharedPreconditioner.of(self.covariances[0], omega) if self.shared else None
+    def preconditioner(self, omega: Array) -> Preconditioner | None:
+        """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor, not C + 1.
 
-
-@final
-@dataclass(frozen=True)
-class SharedPreconditioner:
-    """``(K^-1 + diag(omega))^-1`` for every class.
-
-    With ``B = I + S K S``, ``S = diag(omega)^1/2``, the pair of ``z = (I + S^2 K)^-1 r`` and
-    ``K z = (r - z) / omega`` costs one product with B^-1 for all classes, and none with K.
-
-    Parameters
-    ----------
-    inverse : ndarray of shape (n, n)
-        Of B.
-    omega : ndarray of shape (n,)
-    """
-
-    inverse: Array
-    omega: Array
-
-    @classmethod
-    def of(cls, K: Array, omega: Array) -> "SharedPreconditioner":
-        """Factorise B.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where B is not positive definite in float64.
+        With ``B = I + S K S``, ``S = diag(omega)^1/2``, the pair of ``Z = (I + S^2 K)^-1 R`` and
+        ``K Z = (R - Z) / omega`` costs one product with B^-1, and none with K.
         """
-        B = linalg.scale_rows_and_columns(K, np.sqrt(omega))
-        B.flat[:: len(B) + 1] += 1.0
-        linalg.invert_factored_in_place(linalg.cholesky(B, "I + S K S"))
-        linalg.mirror_lower(B)
-        return cls(B, omega)
+        if not self.shared:
+            return None
+        root = np.sqrt(omega)
+        B = linalg.scale_rows_and_columns(self.covariances[0], root)
+        B.flat[:: self.n + 1] += 1.0
+        inverse = linalg.invert_factored_in_place(linalg.cholesky(B, "I + S K S"))
+        linalg.mirror_lower(inverse)
 
-    def apply(self, R: Array) -> tuple[Array, Array]:
-        """Pair ``(Z, K Z)`` with ``K Z = (K^-1 + diag(omega))^-1 R``, shape (n, C) each."""
-        root = np.sqrt(self.omega)[:, None]
-        Z = root * linalg.product(self.inverse, R / root)
-        return Z, (R - Z) / self.omega[:, None]
+        def apply(R: Array) -> tuple[Array, Array]:
+            Z = root[:, None] * linalg.product(inverse, R / root[:, None])
+            return Z, (R - Z) / omega[:, None]
+
+        return apply
 
 
 @final
@@ -263,25 +225,19 @@ class ClassPosterior:
         a = factor.solve(sites.b)
         return cls(sites, factor, a, prior.multiply(a))
 
+    def log_partition(self) -> float:
+        """``log int p(f) prod_i site_i df = (sum b . m - log |I + W K|) / 2``."""
+        return 0.5 * (float((self.sites.b * self.mean).sum()) - self.factor.log_det)
+
+    def pullback(self) -> Any:
+        """Cotangent of `log_partition`, as the prior's form takes it."""
+        return self.factor.pullback(self.mean_weights)
+
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
-        """Latent mean and covariance of the classes at m new inputs (RW06 Algorithm 3.4).
+        """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-            Covariance of training and new inputs, of all classes or of each.
-        k_diag : ndarray of shape (m,) or (m, C)
-            Prior variances of the new inputs, of all classes or of each.
-
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, C)
-            Positive semi-definite up to rounding; a variance that rounding made negative is 0.
-
-        Notes
-        -----
-        A row's bits depend on that row alone.
+        RW06 Algorithm 3.4; see `JointFactor.predict` for the arguments. A row's bits depend on that
+        row alone.
         """
         crosses = as_crosses(K_cross, self.mean.shape[1])
         return self._mean(crosses)[: len(k_diag)], self.factor.predict(crosses, k_diag)
@@ -289,15 +245,7 @@ class ClassPosterior:
     def joint(
         self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]
     ) -> tuple[Array, Array]:
-        """Latent mean, shape (m, C), and covariance, (m, C, m, C), of all values at m new inputs.
-
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-            Covariance of training and new inputs, of all classes or of each.
-        K_new : ndarray of shape (m, m), or sequence of C such arrays
-            Prior covariance of the new inputs.
-        """
+        """Latent mean, (m, C), and covariance, (m, C, m, C), of all values; see `JointFactor`."""
         covariance = self.factor.joint(K_cross, K_new)
         crosses = as_crosses(K_cross, self.mean.shape[1])
         return self._mean(crosses)[: len(covariance)], covariance
@@ -320,7 +268,7 @@ class DenseClasses(JointPriorForm):
         self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
     ) -> ClassPrior:
         """`ClassPrior` of the kernels at the inputs X."""
-        covariances = []
+        covariances: list[Array] = []
         for kernel, jitter in zip(kernels, jitters, strict=True):
             with np.errstate(over="ignore", invalid="ignore"):  # refused by ClassPrior
                 K = evaluate(kernel, X)
@@ -328,8 +276,8 @@ class DenseClasses(JointPriorForm):
                 K = K.copy()
                 K.flat[:: len(K) + 1] += jitter
             covariances.append(K)
-        K = covariances if len(kernels) > 1 else covariances[0]
-        return ClassPrior(K, n_classes, ", ".join(map(str, kernels)))
+        held = covariances if len(kernels) > 1 else covariances[0]
+        return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
 
     def pull(self, kernels: Sequence[Any], X: Any, prior: ClassPrior | None, G: Array) -> Array:
         """Gradient by the theta of each kernel in turn; the prior spares its evaluation."""

@@ -36,21 +36,11 @@ class CoupledFactor(JointFactor):
 
     With ``B_c = I + S_c K_c S_c = L_c L_c^T``, ``S_c = diag(d_c)^1/2``, ``E_c = S_c B_c^-1 S_c``,
     ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities:
-    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C, and no inverse of K occurs.
+    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C; K is never inverted.
 
-    Parameters
-    ----------
-    K : tuple of C ndarray of shape (n, n)
-        Prior covariances; one array repeated where the classes share it.
-    precisions : ndarray of shape (n, C)
-        d, with zeros in the rows without a site.
-    L : ndarray of shape (C, n, n)
-        L_c in the lower triangles, and E_c in the strict upper ones: half the memory of both.
-    E_diagonal : ndarray of shape (n, C)
-        Diagonals of E_c.
-    L_P : ndarray of shape (n, n)
-        Lower triangle; of P with ones on the diagonal in the rows without a site.
-    log_determinant : float
+    ``L`` of shape (C, n, n) holds L_c in its lower triangles and E_c, whose diagonals are
+    ``E_diagonal``, in its strict upper ones: half the memory of both. ``L_P`` is lower triangular,
+    of P with ones on the diagonal in the rows without a site.
 
     References
     ----------
@@ -78,13 +68,7 @@ class CoupledFactor(JointFactor):
 
     @classmethod
     def of(cls, K: tuple[Array, ...], d: Array) -> "CoupledFactor":
-        """Factorise; `ClassPrior.factor` checks the arguments.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where B_c, or P, is not positive definite in float64.
-        """
+        """Factorise; `ClassPrior.factor` checks the arguments and names the kernel."""
         n, C = d.shape
         total = d.sum(axis=1)
         has_site = total > TINY_PRECISION
@@ -142,16 +126,14 @@ class CoupledFactor(JointFactor):
             [s * linalg.solve_factored(L, s * z) for s, L, z in zip(scales, self.L, Z, strict=True)]
         )
 
-    def _E_rows(self, c: int, start: int, stop: int) -> Array:
-        """Rows of E_c, shape (stop - start, n)."""
-        rows = np.empty((stop - start, len(self.L_P)))
-        stored = self.L[c]
+    def _copy_E_rows(self, c: int, part: slice, rows: Array) -> None:
+        """Write those rows of E_c to ``rows`` of shape (rows, n)."""
+        start, stop, stored = part.start, part.stop, self.L[c]
         rows[:, :start] = stored[:start, start:stop].T
         rows[:, stop:] = stored[start:stop, stop:]
         corner = np.triu(stored[start:stop, start:stop], 1)
         np.add(corner, corner.T, out=rows[:, start:stop])
         np.fill_diagonal(rows[:, start:stop], self.E_diagonal[start:stop, c])
-        return rows
 
     def _blocks(self, height: int) -> Iterator[slice]:
         n = len(self.L_P)
@@ -170,7 +152,9 @@ class CoupledFactor(JointFactor):
         other = np.arange(C) != codes[:, None]
         for part in self._blocks(max(1, WIDTH // (C - 1))):
             d, wanted = self.precisions[part], other[part]
-            E = np.stack([self._E_rows(c, part.start, part.stop) for c in range(C)], axis=1)
+            E = np.empty((len(d), C, n))
+            for c in range(C):
+                self._copy_E_rows(c, part, E[:, c])
             V = np.stack([self._class_variances(c, part, E[:, c]) for c in range(C)], axis=1)
             total = d.sum(axis=1)
             total[total == 0.0] = np.inf  # without a site f^ is zero
@@ -198,10 +182,9 @@ class CoupledFactor(JointFactor):
         V = np.einsum("ij,ij->i", E, K) / np.where(usable, d, 1.0)
         rest = np.flatnonzero(~usable)
         if len(rest):
-            columns = np.ascontiguousarray(K[rest].T)
-            self._half_solve(c, columns)
-            V[rest] = K[rest, part.start + rest] - np.einsum("ij,ij->j", columns, columns)
-        return np.maximum(V, 0.0)
+            reduction = self._half_solve(c, np.ascontiguousarray(K[rest].T))
+            V[rest] = K[rest, part.start + rest] - reduction
+        return np.asarray(np.maximum(V, 0.0))
 
     def _E_K_rows(self, part: slice, E: Array, V: Array) -> Array:
         """Rows of ``(E_c K_c)^T`` for all classes, shape (rows, C, n); written over E."""
@@ -216,12 +199,9 @@ class CoupledFactor(JointFactor):
         return E
 
     def pullback(self, a: Array, mean_adjoint: MeanAdjoint | None = None) -> Array:
-        """``d log Z / dK``, see `JointFactor`; from ``F_cc = E_c - V_c V_c^T``, V_c^T = L_P^-1 E_c.
+        """``d log Z / dK``, (n, n) where the classes share K, else (C, n, n); symmetric.
 
-        Returns
-        -------
-        G : ndarray of shape (n, n), or (C, n, n) where every class has its own covariance
-            Symmetric; summed over the classes where they share one.
+        From ``F_cc = E_c - V_c^T V_c`` with ``V_c = L_P^-1 E_c``.
         """
         n, C = self.precisions.shape
         G = np.zeros((1 if self.shared else C, n, n))
@@ -230,7 +210,7 @@ class CoupledFactor(JointFactor):
         for c in range(C):
             G_c = G[0 if self.shared else c]
             for part in self._blocks(WIDTH):
-                E_c[part] = self._E_rows(c, part.start, part.stop)
+                self._copy_E_rows(c, part, E_c[part])
                 G_c[part] -= 0.5 * E_c[part]
             linalg.solve_lower_rows_in_place(self.L_P, E_c)
             squares[:, c] = np.einsum("ij,ij->i", E_c, E_c)
@@ -246,10 +226,9 @@ class CoupledFactor(JointFactor):
         return G[0] if self.shared else G
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> Array:
-        """Posterior covariances of the classes at m new inputs, shape (m, C, C).
+        """``delta_cc' (k_c - k_c^T E_c k_c) + (E_c k_c)^T P^-1 (E_c' k_c')``, shape (m, C, C).
 
-        ``delta_cc' (k_c - k_c^T E_c k_c) + (E_c k_c)^T P^-1 (E_c' k_c')`` (RW06 Algorithm 3.4, with
-        its line 11 read as one block a class). A row's bits depend on that row alone.
+        RW06 Algorithm 3.4, its line 11 read as one block a class. A row's bits depend on it alone.
         """
         C = len(self.K)
         crosses = as_crosses(K_cross, C)
@@ -273,7 +252,7 @@ class CoupledFactor(JointFactor):
         return result
 
     def _half_solve(self, c: int, cross: Array) -> Array:
-        """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return the diagonal of that."""
+        """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return its diagonal."""
         cross *= np.sqrt(self.precisions[:, c, None])
         linalg.solve_lower_columns_in_place(self.L[c], cross)
         return np.asarray(np.einsum("ij,ij->j", cross, cross))

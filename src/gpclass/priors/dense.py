@@ -21,8 +21,7 @@ from gpclass.priors.base import (
 
 Array = NDArray[np.float64]
 
-# A scale s_i = |tau_i|^1/2 below this is not divided by: its square would lose digits as a
-# subnormal number.
+# A scale s_i = |tau_i|^1/2 below this is not divided by: its square is a subnormal number.
 TINY_SCALE: Final = 1e-150
 # A site of less than this part of the prior's precision moves no other latent beyond rounding.
 NO_SITE: Final = 1e-24
@@ -35,35 +34,21 @@ COLUMNS: Final = 512
 @final
 @dataclass(frozen=True)
 class DenseFactor(SiteFactor):
-    """Factor of ``M = J + S K S`` for a dense K, where ``S = |T|^1/2`` and J has the signs of T.
+    """K, tau and the factor of ``M = J + S K S``, ``S = |T|^1/2``, where J has the signs of T.
 
     Without negative precisions M is ``B = I + S K S`` (RW06 eq. 3.26). In general
     ``R = S M^-1 S``, ``S Sigma S = J - J M^-1 J`` and ``|I + T K| = |det M|``. The posterior is
     proper if and only if M is quasi-definite with the signs J.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    precision : ndarray of shape (n,)
-        Site precisions.
-    scaled : Definite or QuasiDefinite
-        Factor of M.
     """
 
     K: Array
-    precision: Array
+    tau: Array
     scaled: linalg.Definite | linalg.QuasiDefinite
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (n,)."""
-        return self.precision
 
     @property
     def scale(self) -> Array:
         """The diagonal of S, shape (n,)."""
-        return np.sqrt(np.abs(self.precision))
+        return np.sqrt(np.abs(self.tau))
 
     @property
     def log_det(self) -> float:
@@ -87,7 +72,7 @@ class DenseFactor(SiteFactor):
         s, variances = self.scale, np.empty(len(M_inv))
         total = linalg.row_sums_of_product(self.K, M_inv, s)
         usable = s > TINY_SCALE
-        variances[usable] = np.sign(self.precision[usable]) * total[usable] / s[usable]
+        variances[usable] = np.sign(self.tau[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
         for start in range(0, len(rest), COLUMNS):
             chunk = rest[start : start + COLUMNS]
@@ -117,15 +102,7 @@ class DenseFactor(SiteFactor):
 @final
 @dataclass(frozen=True)
 class DenseCovariance(PosteriorCovariance):
-    """A `DenseFactor` with the inverse of its M.
-
-    Parameters
-    ----------
-    factor : DenseFactor
-    M_inv : ndarray of shape (n, n)
-        Lower triangle of ``M^-1``.
-    variances : ndarray of shape (n,)
-    """
+    """A `DenseFactor` with the lower triangle of its ``M^-1``, and the marginal variances."""
 
     factor: DenseFactor
     M_inv: Array
@@ -158,13 +135,10 @@ class DenseCovariance(PosteriorCovariance):
             linalg.mirror_lower(G)
             usable = s > TINY_SCALE
             h = np.where(usable, by_variance, 0.0) / np.where(usable, s, 1.0) ** 2
-            parts = [
-                (G[rows] * np.sqrt(np.abs(h[rows]))[:, None], sign)
-                for sign, rows in ((1.0, h > 0), (-1.0, h < 0))
-            ]
+            up, down = (G[rows] * np.sqrt(np.abs(h[rows]))[:, None] for rows in (h > 0, h < 0))
             G *= -0.5
-            for Y, sign in parts:
-                linalg.add_row_products(G, Y, sign)
+            linalg.add_row_products(G, up, 1.0)
+            linalg.add_row_products(G, down, -1.0)
             linalg.scale_rows_and_columns(G, s, out=G)
         linalg.add_symmetric_outer(G, c, a, 0.5)
         linalg.mirror_lower(G)
@@ -176,12 +150,8 @@ class DenseCovariance(PosteriorCovariance):
 class DenseProducts(CovarianceProducts):
     """Products with Sigma and its square, both in the memory of one matrix.
 
-    Parameters
-    ----------
-    triangles : ndarray of shape (n, n)
-        Sigma strictly below the diagonal, its square strictly above; the diagonal is zero.
-    variances : ndarray of shape (n,)
-        The diagonal of Sigma.
+    ``triangles`` has Sigma strictly below the diagonal and its square strictly above; ``variances``
+    is the diagonal of Sigma.
     """
 
     triangles: Array
@@ -199,12 +169,7 @@ class DenseProducts(CovarianceProducts):
 @final
 @dataclass(frozen=True)
 class DenseSequential(SequentialCovariance):
-    """The lower triangle of Sigma, which `update` overwrites.
-
-    Parameters
-    ----------
-    Sigma : ndarray of shape (n, n)
-    """
+    """The lower triangle of Sigma, which `update` overwrites."""
 
     Sigma: Array
 
@@ -267,7 +232,6 @@ class DensePrior(Prior):
                 f"the kernel {self.description} gives NaN or infinity on the training inputs: "
                 "its hyperparameters or the units of the columns are out of range"
             )
-
         if self.mean is not None and np.shape(self.mean) != (len(self.K),):
             raise ValueError(
                 f"mean must be a vector of length {len(self.K)}, got shape {np.shape(self.mean)}"
@@ -276,15 +240,7 @@ class DensePrior(Prior):
             raise self._indefinite(f"a variance of {self.K.diagonal().min():.3g} on its diagonal")
 
     def check(self) -> None:
-        """Refuse a covariance with an eigenvalue below `INDEFINITE` of its largest variance.
-
-        Inference needs ``I + S K S`` alone and may not notice an indefinite K.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Naming the kernel and what to do.
-        """
+        """Refuse a K with an eigenvalue below minus `INDEFINITE` times its largest variance."""
         shifted = self.K.copy()
         shifted.flat[:: self.n + 1] += max(INDEFINITE * self.diagonal.max(initial=0.0), 1e-300)
         try:
@@ -323,8 +279,7 @@ class DensePrior(Prior):
         Raises
         ------
         NotPositiveDefiniteError
-            Where ``K^-1 + T`` is not positive definite: for precisions that are not negative, a
-            positive semi-definite K cannot cause it.
+            For precisions that are not negative: K is not positive semi-definite.
         """
         s = np.sqrt(np.abs(tau))
         M = linalg.scale_rows_and_columns(self.K, s)

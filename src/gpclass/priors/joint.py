@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 # From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
 MeanAdjoint = Callable[[Array], Array]
+# From R of shape (n, C) to a pair (Z, K Z) whose second part approximates (K^-1 + W)^-1 R.
+Preconditioner = Callable[[Array], tuple[Array, Array]]
 
 
 def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
@@ -47,13 +49,6 @@ def as_weights(weights: ArrayLike | None, n: int) -> Array:
             f"minimum {found.min() if found.size else 'none'}"
         )
     return found
-
-
-class Preconditioner(Protocol):
-    """An approximation of ``(K^-1 + W)^-1`` that is cheap to apply."""
-
-    def apply(self, R: Array) -> tuple[Array, Array]:
-        """Pair ``(Z, K Z)`` whose second part approximates ``(K^-1 + W)^-1 R``; all (n, C)."""
 
 
 class JointFactor(ABC):
@@ -121,12 +116,7 @@ class JointFactor(ABC):
     def joint(self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]) -> Array:
         """Posterior covariances of all latents at m new inputs together, shape (m, C, m, C).
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-            Covariance of training and new inputs.
-        K_new : ndarray of shape (m, m), or sequence of C such arrays
-            Prior covariance of the new inputs.
+        ``K_new`` is their prior covariance, (m, m) or one a class; ``K_cross`` as for `predict`.
         """
 
 
@@ -159,13 +149,7 @@ class JointPrior(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse covariances that are indefinite beyond rounding.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Naming the kernel and what to do.
-        """
+        """Raise NotPositiveDefiniteError for covariances that are indefinite beyond rounding."""
 
     @abstractmethod
     def factor(self, d: Array) -> JointFactor:
@@ -188,12 +172,7 @@ class JointPrior(ABC):
     def preconditioner(self, omega: Array) -> Preconditioner | None:
         """``(K^-1 + diag(omega))^-1``, one precision a row for all classes.
 
-        None where it would cost about as much as `factor`.
-
-        Parameters
-        ----------
-        omega : ndarray of shape (n,)
-            Positive.
+        None where it would cost about as much as `factor`. ``omega`` is of shape (n,), positive.
         """
 
 

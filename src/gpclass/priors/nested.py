@@ -78,14 +78,7 @@ class NestedPrior(Prior):
     mean: Array | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Refuse codes and counts that do not belong to the prior.
-
-        Raises
-        ------
-        ValueError
-            For codes that are not one class for each row, or counts that are not whole numbers
-            from one.
-        """
+        """Refuse codes that are no classes of the rows, and counts that are not from one on."""
         n = self.class_prior.n
         as_codes(self.codes, n, self.class_prior.n_classes)
         if not np.issubdtype(self.codes.dtype, np.integer):
@@ -129,24 +122,11 @@ class NestedPrior(Prior):
         self.class_prior.check()
 
     def inner(self, G: Any) -> float:
-        """Not known: a cotangent of this prior is one by the classes' covariances.
-
-        Raises
-        ------
-        NotImplementedError
-            Always: u does not scale with K.
-        """
+        """Refused: u does not scale with the classes' covariances, of which G is the cotangent."""
         raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":
-        """Factorise for site precisions (totals over a row's copies) that are not negative.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            For a negative precision, which no probit term has, and for a K that is not positive
-            semi-definite.
-        """
+        """Factorise for site precisions, totals over a row's copies; none may be negative."""
         if not (tau >= 0.0).all():
             raise NotPositiveDefiniteError(
                 f"site precisions under a NestedPrior must not be negative, got {np.min(tau)}"
@@ -215,33 +195,21 @@ class NestedFactor(SiteFactor):
     Every question goes to the classes' latents. With ``B = A^T (I + T U)^-1 r`` the solution x of
     ``(I + T K_g) x = r`` has ``A^T x = (I + W K)^-1 B``, whose entries at the other classes are
     those of x with the sign turned. ``|I + T K_g|`` is ``|I + W K|`` times ``1 + sum_j tau_j / m``
-    for every copy of every row.
-
-    Parameters
-    ----------
-    prior : NestedPrior
-    precision : ndarray of shape (N,)
-        Site precisions.
-    coupled : JointFactor or None
-        Of the classes' prior given the sites without u; None where all precisions are zero.
+    for every copy of every row. ``coupled`` is the factor of the classes' prior given the sites
+    without u, None where all precisions are zero.
     """
 
     has_products: ClassVar[bool] = False
 
     prior: NestedPrior
-    precision: Array
+    tau: Array
     coupled: JointFactor | None
 
     def of_classes(self) -> JointFactor:
         """Factor of the classes' prior, made here where no site made it worth it before."""
         if self.coupled is not None:
             return self.coupled
-        return self.prior.class_prior.factor(self.prior.precisions(self.precision))
-
-    @property
-    def tau(self) -> Array:
-        """Site precisions, shape (N,)."""
-        return self.precision
+        return self.prior.class_prior.factor(self.prior.precisions(self.tau))
 
     @property
     def log_det(self) -> float:
@@ -249,18 +217,14 @@ class NestedFactor(SiteFactor):
         if self.coupled is None:
             return 0.0
         m = self.prior.multiplicity
-        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.precision) / m))
+        return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.tau) / m))
 
     def solve(self, r: Array) -> Array:
-        """``(I + T K_g)^-1 r``, shape (N,).
-
-        Where the variances of K are large, a solution that is exact to rounding leaves much of r.
-        A second solve for what is left mends that.
-        """
+        """``(I + T K_g)^-1 r``; a second solve mends what rounding left where K is large."""
         if self.coupled is None:
             return r.copy()
         x = self._solve_once(self.coupled, r)
-        moved = self.precision * self.prior.multiply(x)
+        moved = self.tau * self.prior.multiply(x)
         left = r - x - moved
         size = max(np.abs(r).max(initial=0.0), np.abs(moved).max(initial=0.0))
         if np.abs(left).max(initial=0.0) > LEFT * size:
@@ -268,7 +232,7 @@ class NestedFactor(SiteFactor):
         return x
 
     def _solve_once(self, coupled: JointFactor, r: Array) -> Array:
-        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.precision)))
+        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.tau)))
 
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row, and the gradient.
@@ -280,7 +244,7 @@ class NestedFactor(SiteFactor):
             return NestedCovariance(self, self.prior.diagonal)
         m = self.prior.multiplicity
         variances = self.coupled.difference_variances(self.prior.codes)
-        variances += (m / (m + self.prior.row_sums(self.precision)))[:, None]
+        variances += (m / (m + self.prior.row_sums(self.tau)))[:, None]
         return NestedCovariance(self, self.prior.of_others(variances).ravel())
 
     def sequential_covariance(self) -> RefactoredCovariance:
@@ -289,25 +253,18 @@ class NestedFactor(SiteFactor):
 
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m)."""
-        return np.array([k @ self.solve(self.precision * k) for k in K_cross.T])
+        return np.array([k @ self.solve(self.tau * k) for k in K_cross.T])
 
     def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
         """``K_new - K_cross^T R K_cross`` of shape (m, m)."""
-        RK = [self.solve(self.precision * k) for k in K_cross.T]
+        RK = [self.solve(self.tau * k) for k in K_cross.T]
         return K_new - linalg.product(np.stack(RK), np.ascontiguousarray(K_cross))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class NestedCovariance(PosteriorCovariance):
-    """Marginal variances under a `NestedPrior` given sites.
-
-    Parameters
-    ----------
-    factor : NestedFactor
-    variances : ndarray of shape (N,)
-        For one copy of each row.
-    """
+    """Marginal variances under a `NestedPrior` given sites, for one copy of each row."""
 
     factor: NestedFactor
     variances: Array
@@ -319,13 +276,7 @@ class NestedCovariance(PosteriorCovariance):
     def pullback(
         self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
     ) -> Any:
-        """``d log Z / dK`` by the classes' covariances, as `JointFactor.pullback` gives it.
-
-        Raises
-        ------
-        NotImplementedError
-            With adjoints: EP, for which this prior is made, is stationary in its sites.
-        """
+        """`JointFactor.pullback`; without adjoints, since EP is stationary in its sites."""
         if by_mean is not None or by_variance is not None:
             raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
         return self.factor.of_classes().pullback(self.factor.prior.gather(a))

@@ -1,5 +1,7 @@
 """The laws of a likelihood, for the library's and for users' own classes."""
 
+from typing import Final, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -10,24 +12,32 @@ Array = NDArray[np.float64]
 
 # Where the laws are checked: latent values off the threshold at 0, and Gaussians that are narrow,
 # of unit scale and wide on the scale of a sigmoid.
-_LATENTS = np.array([-30.0, -7.3, -2.1, -0.6, 0.4, 1.3, 3.7, 9.0, 40.0])
-_MEANS = np.array([-6.0, -1.7, -0.2, 0.0, 0.9, 2.5, 7.0])
-_VARS = np.array([0.04, 0.5, 3.0, 40.0, 900.0])
-_EXTREME_MEANS = np.array([-1e150, -1e8, -300.0, 0.0, 1e-300, 300.0, 1e8, 1e150])
-_EXTREME_VARS = np.array([0.0, 1e-300, 1e-12, 1.0, 6000.0, 1e12, 1e300])
+_LATENTS: Final = np.array([-30.0, -7.3, -2.1, -0.6, 0.4, 1.3, 3.7, 9.0, 40.0])
+_MEANS: Final = np.array([-6.0, -1.7, -0.2, 0.0, 0.9, 2.5, 7.0])
+_VARS: Final = np.array([0.04, 0.5, 3.0, 40.0, 900.0])
+_EXTREME_MEANS: Final = np.array([-1e150, -1e8, -300.0, 0.0, 1e-300, 300.0, 1e8, 1e150])
+_EXTREME_VARS: Final = np.array([0.0, 1e-300, 1e-12, 1.0, 6000.0, 1e12, 1e300])
 
 # None, part and all of a label.
-_POWERS = (0.0, 0.3, 1.0)
+_POWERS: Final = (0.0, 0.3, 1.0)
 
 # A fifth-order central difference with this step has errors of truncation and of rounding near
 # 1e-10 for the first derivative of a function of unit scale.
-_STEP = 2e-3
+_STEP: Final = 2e-3
+
+# Deviations from the mean beyond which the Gaussian is zero in double precision.
+_REACH: Final = 39.0
+
+# A log-probability beyond this is cut off: it may be as low as -1e300. Where E[log p(y|f)] has its
+# mass among such values, it is not compared.
+_CUT_OFF: Final = -1e290
 
 
 def check_likelihood(likelihood: Likelihood) -> None:
     """Check a likelihood against the laws of `gpclass.likelihoods.base.Likelihood`.
 
-    In this order; integrals are compared with a fine rule over the Gaussian, split at f = 0:
+    In this order; integrals are compared with a fine rule over all of the Gaussian that is not
+    zero in double precision, split at f = 0:
 
     - *probabilities*: those of both labels add up to one, log-probabilities are at most zero
     - *derivatives*: first to third agree with central differences
@@ -50,8 +60,7 @@ def check_likelihood(likelihood: Likelihood) -> None:
     Parameters
     ----------
     likelihood : Likelihood
-        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0, and with
-        p(y|f) above exp(-700) for all f within 100, so that every expectation is finite. Free
+        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0. Free
         hyperparameters must stay valid when changed by 0.4 per cent.
 
     Raises
@@ -69,8 +78,11 @@ def check_likelihood(likelihood: Likelihood) -> None:
     _check_no_spread(likelihood)
     for label in (1.0, -1.0):
         for var in _VARS:
-            _check_integrals(likelihood, label, np.full_like(_MEANS, var))
-            _check_gradients(likelihood, label, np.full_like(_MEANS, var))
+            site = _Sites.of(likelihood, label, float(var))
+            _check_moments(likelihood, site)
+            _check_linearisation(likelihood, site)
+            _check_expectations(likelihood, site)
+            _check_gradients(likelihood, site)
     _check_hyperparameters(likelihood)
     _check_extremes(likelihood)
     _check_shapes(likelihood)
@@ -138,49 +150,85 @@ def _check_no_spread(likelihood: Likelihood) -> None:
         _require_close("no spread: variance = 0", found.variance, np.zeros_like(m), 1e-300, at)
 
 
-def _gaussian_rule(mean: Array, var: Array) -> tuple[Array, Array, Array]:
-    """Nodes x and f, and weights that sum to one, each of shape (n_nodes, n).
+class _Sites(NamedTuple):
+    """One label under Gaussians of one variance, and a rule for integrals over these.
 
-    Gauss-Legendre on 300 panels from -15 to 15 deviations and on 60 around f = 0: plain, slow and
-    sharing nothing with what it judges.
+    ``x`` (standardised) and ``weights``, which sum to one, are nodes of shape (n_nodes, n);
+    ``log_p`` is the label's log probability there.
     """
-    sd = np.sqrt(var)
-    even = np.linspace(-15.0, 15.0, 301)[:, None] + np.zeros_like(mean)
-    inner = np.clip((np.linspace(-45.0, 45.0, 61)[:, None] - mean) / sd, -15.0, 15.0)
-    edges = np.sort(np.concatenate([even, inner]), axis=0)
-    t, w = np.polynomial.legendre.leggauss(12)
-    half = 0.5 * np.diff(edges, axis=0)[:, None, :]
-    x = (edges[:-1, None, :] + half + half * t[:, None]).reshape(-1, mean.size)
-    weights = (half * w[:, None]).reshape(-1, mean.size)
-    return x, mean + sd * x, weights * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+
+    y: Array
+    mean: Array
+    var: Array
+    x: Array
+    weights: Array
+    log_p: Array
+    at: str
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, label: float, var: float) -> "_Sites":
+        """Gauss-Legendre on panels of a tenth of a deviation, and on shorter ones around f = 0.
+
+        Plain, slow and sharing nothing with what it judges.
+        """
+        mean, y, v = _MEANS, np.full_like(_MEANS, label), np.full_like(_MEANS, var)
+        sd = np.sqrt(v)
+        even = np.linspace(-_REACH, _REACH, int(20 * _REACH) + 1)[:, None] + np.zeros_like(mean)
+        inner = np.clip((np.linspace(-45.0, 45.0, 61)[:, None] - mean) / sd, -_REACH, _REACH)
+        edges = np.sort(np.concatenate([even, inner]), axis=0)
+        t, w = np.polynomial.legendre.leggauss(12)
+        half = 0.5 * np.diff(edges, axis=0)[:, None, :]
+        x = (edges[:-1, None, :] + half + half * t[:, None]).reshape(-1, mean.size)
+        weights = (half * w[:, None]).reshape(-1, mean.size)
+        weights = weights * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+        log_p = likelihood.log_prob(np.broadcast_to(y, x.shape), mean + sd * x)
+        return cls(y, mean, v, x, weights, log_p, f"y={label:+.0f}, mean={mean}, var={var}")
+
+    def integrals(self) -> tuple[Array, Array]:
+        """Evidence Z, and that of the other label, both to their own digits."""
+        other = -(self.weights * np.expm1(self.log_p)).sum(axis=0)
+        return (self.weights * np.exp(self.log_p)).sum(axis=0), other
+
+    def tilted(self, power: float = 1.0) -> tuple[Array, Array, Array]:
+        """``Z = int p^power N``, and mean and variance of x under the normalised product."""
+        mass = self.weights * np.exp(power * self.log_p)
+        z = mass.sum(axis=0)
+        x_mean = (mass * self.x).sum(axis=0) / z
+        return z, x_mean, (mass * np.square(self.x - x_mean)).sum(axis=0) / z
 
 
-def _check_integrals(likelihood: Likelihood, label: float, v: Array) -> None:
-    m, y, sd = _MEANS, np.full_like(_MEANS, label), np.sqrt(v)
-    at = f"y={label:+.0f}, mean={m}, var={v[0]}"
-    x, f, weights = _gaussian_rule(m, v)
-    log_p = likelihood.log_prob(np.broadcast_to(y, f.shape), f)
-    mass = weights * np.exp(log_p)
-    z, other = mass.sum(axis=0), -(weights * np.expm1(log_p)).sum(axis=0)
-    density = mass / z
-    x_mean = (density * x).sum(axis=0)
-    x_var = (density * np.square(x - x_mean)).sum(axis=0)
-
-    found = likelihood.tilted_moments(y, m, v)
+def _check_moments(likelihood: Likelihood, site: _Sites) -> None:
+    y, m, v = site.y, site.mean, site.var
+    sd = np.sqrt(v)
+    z, other = site.integrals()
     # relative in Z, or in 1 - Z where Z is near one
-    slack = 1e-10 * np.minimum(1.0, other / z)
     log_z = np.where(z < 0.5, np.log(z), np.log1p(-other))
-    _require_close("log_z = log int p(y|f) N(f|m, v) df", found.log_z, log_z, slack, at)
-    _require_close("tilted mean", found.mean, m + sd * x_mean, 1e-9 * sd, at)
-    _require_close("tilted variance", found.variance, v * x_var, 1e-9 * v, at)
-    # Stein: d log Z / dm = E_t[f - m] / v, d2 log Z / dm2 = (Var_t - v) / v^2
-    _require_close("d_mean = d log Z / dm", found.d_mean, x_mean / sd, 1e-9 / sd, at)
-    _require_close("d2_mean = d2 log Z / dm2", found.d2_mean, (x_var - 1.0) / v, 1e-9 / v, at)
+    slack = 1e-10 * np.minimum(1.0, other / z)
+    found = likelihood.tilted_moments(y, m, v)
+    _require_close("log_z = log int p(y|f) N(f|m, v) df", found.log_z, log_z, slack, site.at)
     if likelihood.log_concave and not np.all(found.variance <= v * (1.0 + 1e-12)):
-        raise AssertionError(f"tilted variance: log_concave, but above var at {at}")
+        raise AssertionError(f"tilted variance: log_concave, but above var at {site.at}")
+    answers = {"tilted": (1.0, found)} | {
+        f"power_moments: power {power},": (power, likelihood.power_moments(power, y, m, v))
+        for power in _POWERS
+    }
+    for name, (power, found) in answers.items():
+        mass, x_mean, x_var = site.tilted(power)
+        _require_close(f"{name} log_z", found.log_z, np.log(mass), 1e-10, site.at)
+        _require_close(f"{name} mean", found.mean, m + sd * x_mean, 1e-9 * sd, site.at)
+        _require_close(f"{name} variance", found.variance, v * x_var, 1e-9 * v, site.at)
+        # Stein: d log Z / dm = E_t[f - m] / v, d2 log Z / dm2 = (Var_t - v) / v^2
+        _require_close(f"{name} d_mean", found.d_mean, x_mean / sd, 1e-9 / sd, site.at)
+        _require_close(f"{name} d2_mean", found.d2_mean, (x_var - 1.0) / v, 1e-9 / v, site.at)
 
-    means = z - other if label > 0 else other - z
-    A = ((weights * x * np.exp(log_p)).sum(axis=0) * 2.0 * label) / sd
+
+def _check_linearisation(likelihood: Likelihood, site: _Sites) -> None:
+    m, v, at = site.mean, site.var, site.at
+    sd = np.sqrt(v)
+    z, other = site.integrals()
+    positive = site.y[0] > 0
+    means = z - other if positive else other - z
+    A = (site.weights * site.x * np.exp(site.log_p)).sum(axis=0) * 2.0 * site.y / sd
     fit = likelihood.linearise(m, v)
     _require_close("linearise: A = Cov[f, E[y|f]] / v", fit.A, A, 1e-9 / sd, at)
     _require_close(
@@ -188,47 +236,29 @@ def _check_integrals(likelihood: Likelihood, label: float, v: Array) -> None:
     )
     omega = 1.0 - means * means - A * A * v
     _require_close("linearise: Omega = 1 - E[y]^2 - A^2 v", fit.Omega, omega, 1e-9, at)
-
-    expected = likelihood.expected_log_prob(y, m, v)
-    value = (weights * log_p).sum(axis=0)
-    scale = (weights * np.abs(log_p)).sum(axis=0) + 1e-6
-    d_mean = (weights * x * log_p).sum(axis=0) / sd
-    d_var = 0.5 * (weights * (x * x - 1.0) * log_p).sum(axis=0) / v
-    name = "expected_log_prob"
-    _require_close(f"{name} = E[log p(y|f)]", expected.value, value, 1e-9 * scale, at)
-    _require_close(f"{name}: d_mean = dE/dm", expected.d_mean, d_mean, 1e-8 * scale / sd, at)
-    _require_close(f"{name}: d_var = dE/dv", expected.d_var, d_var, 1e-8 * scale / v, at)
-
+    plus = z if positive else other
     proba = likelihood.predict_proba(m, v)
-    plus = z if label > 0 else other
     _require_close("predict_proba = exp(log_z) of +1", proba, plus, 1e-10 * plus, at)
 
-    for power in _POWERS:
-        _check_power(likelihood, power, y, m, v, (x, weights, log_p))
 
-
-def _check_power(
-    likelihood: Likelihood,
-    power: float,
-    y: Array,
-    m: Array,
-    v: Array,
-    rule: tuple[Array, Array, Array],
-) -> None:
-    x, weights, log_p = rule
+def _check_expectations(likelihood: Likelihood, site: _Sites) -> None:
+    v, x, log_p, at = site.var, site.x, site.log_p, site.at
     sd = np.sqrt(v)
-    at = f"power={power}, y={y[0]:+.0f}, mean={m}, var={v[0]}"
-    mass = weights * np.exp(power * log_p)
-    z = mass.sum(axis=0)
-    x_mean = (mass * x).sum(axis=0) / z
-    x_var = (mass * np.square(x - x_mean)).sum(axis=0) / z
-    found = likelihood.power_moments(np.array(power), y, m, v)
-    name = "power_moments"
-    _require_close(f"{name}: log_z = log int p^a N", found.log_z, np.log(z), 1e-10, at)
-    _require_close(f"{name}: mean", found.mean, m + sd * x_mean, 1e-9 * sd, at)
-    _require_close(f"{name}: variance", found.variance, v * x_var, 1e-9 * v, at)
-    _require_close(f"{name}: d_mean", found.d_mean, x_mean / sd, 1e-9 / sd, at)
-    _require_close(f"{name}: d2_mean", found.d2_mean, (x_var - 1.0) / v, 1e-9 / v, at)
+    expected = likelihood.expected_log_prob(site.y, site.mean, v)
+    size = site.weights * np.abs(log_p)
+    scale = size.sum(axis=0) + 1e-6
+    cut_off = np.where(log_p < _CUT_OFF, size, 0.0).sum(axis=0)
+    scale = np.where(cut_off < 1e-12 * scale, scale, np.inf)
+    value = (site.weights * log_p).sum(axis=0)
+    d_mean = (site.weights * x * log_p).sum(axis=0) / sd
+    d_var = 0.5 * (site.weights * (x * x - 1.0) * log_p).sum(axis=0) / v
+    # where the mass is at large x, so are the terms of the derivatives
+    first = np.maximum(scale, (size * np.abs(x)).sum(axis=0))
+    second = np.maximum(scale, (size * x * x).sum(axis=0))
+    name = "expected_log_prob"
+    _require_close(f"{name} = E[log p(y|f)]", expected.value, value, 1e-9 * scale, at)
+    _require_close(f"{name}: d_mean = dE/dm", expected.d_mean, d_mean, 1e-8 * first / sd, at)
+    _require_close(f"{name}: d_var = dE/dv", expected.d_var, d_var, 1e-8 * second / v, at)
 
 
 def _check_hyperparameters(likelihood: Likelihood) -> None:
@@ -258,10 +288,8 @@ def _shifted(theta: Array, j: int, step: float) -> Array:
     return moved
 
 
-def _check_gradients(likelihood: Likelihood, label: float, v: Array) -> None:
-    m, y, theta = _MEANS, np.full_like(_MEANS, label), likelihood.theta
-    p = len(theta)
-    at = f"y={label:+.0f}, mean={m}, var={v[0]}"
+def _check_gradients(likelihood: Likelihood, site: _Sites) -> None:
+    y, m, v, theta = site.y, site.mean, site.var, likelihood.theta
     gradients = {
         "log_z_gradient": likelihood.log_z_gradient(y, m, v),
         "expected_log_prob_gradient": likelihood.expected_log_prob_gradient(y, m, v),
@@ -270,14 +298,15 @@ def _check_gradients(likelihood: Likelihood, label: float, v: Array) -> None:
         for power in _POWERS
     }
     for law, gradient in gradients.items():
-        if np.shape(gradient) != (p, len(m)):
-            raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {(p, len(m))}")
+        if np.shape(gradient) != (len(theta), len(m)):
+            shape = len(theta), len(m)
+            raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {shape}")
 
     def values(nearby: Likelihood) -> list[Array]:
         return [
             nearby.tilted_moments(y, m, v).log_z,
             nearby.expected_log_prob(y, m, v).value,
-            *(nearby.power_moments(np.array(power), y, m, v).log_z for power in _POWERS),
+            *(nearby.power_moments(power, y, m, v).log_z for power in _POWERS),
         ]
 
     for j, name in enumerate(likelihood.hyperparameter_names):
@@ -288,30 +317,31 @@ def _check_gradients(likelihood: Likelihood, label: float, v: Array) -> None:
         ):
             expected = _difference(list(nearby), _STEP)
             tolerance = 1e-8 * np.abs(expected) + 1e-10 + 1e-13 * np.abs(nearby[0]) / _STEP
+            at = site.at
             _require_close(f"{law}: derivative by log {name}", gradient[j], expected, tolerance, at)
+
+
+def _answers(likelihood: Likelihood, y: Array, m: Array, v: Array) -> dict[str, dict[str, Array]]:
+    """All that is asked of a likelihood, by method and field."""
+    return {
+        "log_prob": {"value": likelihood.log_prob(y, m)},
+        "derivatives": likelihood.derivatives(y, m)._asdict(),
+        "tilted_moments": likelihood.tilted_moments(y, m, v)._asdict(),
+        "power_moments": likelihood.power_moments(0.3, y, m, v)._asdict(),
+        "linearise": likelihood.linearise(m, v)._asdict(),
+        "expected_log_prob": likelihood.expected_log_prob(y, m, v)._asdict(),
+        "predict_proba": {"value": likelihood.predict_proba(m, v)},
+        "log_z_gradient": {"value": likelihood.log_z_gradient(y, m, v)},
+        "expected_log_prob_gradient": {"value": likelihood.expected_log_prob_gradient(y, m, v)},
+    }
 
 
 def _check_extremes(likelihood: Likelihood) -> None:
     y, m, v = (
         a.ravel() for a in np.meshgrid([-1.0, 1.0], _EXTREME_MEANS, _EXTREME_VARS, indexing="ij")
     )
-    tilted = likelihood.tilted_moments(y, m, v)
-    fit = likelihood.linearise(m, v)
-    proba = likelihood.predict_proba(m, v)
-    for owner, fields in (
-        ("log_prob", {"value": likelihood.log_prob(y, m)}),
-        ("derivatives", likelihood.derivatives(y, m)._asdict()),
-        ("tilted_moments", tilted._asdict()),
-        ("power_moments", likelihood.power_moments(np.array(0.3), y, m, v)._asdict()),
-        ("linearise", fit._asdict()),
-        ("expected_log_prob", likelihood.expected_log_prob(y, m, v)._asdict()),
-        ("predict_proba", {"value": proba}),
-        ("log_z_gradient", {"value": likelihood.log_z_gradient(y, m, v)}),
-        (
-            "expected_log_prob_gradient",
-            {"value": likelihood.expected_log_prob_gradient(y, m, v)},
-        ),
-    ):
+    answers = _answers(likelihood, y, m, v)
+    for owner, fields in answers.items():
         for field, values in fields.items():
             bad = (~np.isfinite(values)).reshape(-1, y.size).any(axis=0)
             if bad.any():
@@ -320,9 +350,10 @@ def _check_extremes(likelihood: Likelihood) -> None:
                     f"finite: {owner} {field} is {values[..., i]} at y={y[i]:+.0f}, "
                     f"mean={m[i]:g}, var={v[i]:g}"
                 )
+    proba = answers["predict_proba"]["value"]
     for law, holds in (
-        ("tilted variance >= 0", tilted.variance >= 0.0),
-        ("linearise: Omega > 0 where var > 0", (fit.Omega > 0.0) | (v == 0.0)),
+        ("tilted variance >= 0", answers["tilted_moments"]["variance"] >= 0.0),
+        ("linearise: Omega > 0 where var > 0", (answers["linearise"]["Omega"] > 0.0) | (v == 0.0)),
         ("predict_proba in [0, 1]", (proba >= 0.0) & (proba <= 1.0)),
     ):
         if not holds.all():
@@ -332,21 +363,12 @@ def _check_extremes(likelihood: Likelihood) -> None:
 
 def _check_shapes(likelihood: Likelihood) -> None:
     y, m, v = np.array([[1.0], [-1.0]]), np.array([0.3, -2.0, 5.0]), np.array(1.5)
-    p = len(likelihood.theta)
-    for owner, values, shape in (
-        ("log_prob", likelihood.log_prob(y, m), (2, 3)),
-        ("derivatives", likelihood.derivatives(y, m).third, (2, 3)),
-        ("tilted_moments", likelihood.tilted_moments(y, m, v).variance, (2, 3)),
-        ("linearise", likelihood.linearise(m, v).Omega, (3,)),
-        ("expected_log_prob", likelihood.expected_log_prob(y, m, v).d_var, (2, 3)),
-        ("predict_proba", likelihood.predict_proba(m, v), (3,)),
-        ("power_moments", likelihood.power_moments(np.array(0.3), y, m, v).mean, (2, 3)),
-        ("log_z_gradient", likelihood.log_z_gradient(y, m, v), (p, 2, 3)),
-        (
-            "expected_log_prob_gradient",
-            likelihood.expected_log_prob_gradient(y, m, v),
-            (p, 2, 3),
-        ),
-    ):
-        if np.shape(values) != shape:
-            raise AssertionError(f"shapes: {owner} has {np.shape(values)}, expected {shape}")
+    for owner, fields in _answers(likelihood, y, m, v).items():
+        shape: tuple[int, ...] = (3,) if owner in ("linearise", "predict_proba") else (2, 3)
+        if owner.endswith("gradient"):
+            shape = (len(likelihood.theta), *shape)
+        for field, values in fields.items():
+            if np.shape(values) != shape:
+                raise AssertionError(
+                    f"shapes: {owner} {field} has {np.shape(values)}, expected {shape}"
+                )

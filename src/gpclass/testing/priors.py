@@ -1,15 +1,19 @@
 """The laws of a prior."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
+from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.priors import Prior, SiteFactor
+from gpclass.priors import Prior, PriorForm, SiteFactor
 
 Array = NDArray[np.float64]
 
 
-def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
+def check_prior(
+    prior: Prior, *, seed: int = 0, rtol: float = 1e-8, for_ep_only: bool = False
+) -> None:
     """Check the laws that the docstrings of `Prior` and `SiteFactor` state.
 
     Site precisions of one sign and of both; every answer against its formula in dense matrices;
@@ -24,6 +28,10 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
         Of the random site precisions and vectors.
     rtol : float, default=1e-8
         Relative to the largest entry of what is compared, or of what cancels in it.
+    for_ep_only : bool, default=False
+        Leave out the laws that EP on log-concave likelihoods does not need: negative precisions,
+        which such sites never have, and cotangents of K, of which a `NestedPrior` has only those
+        by the covariances of the classes.
 
     Raises
     ------
@@ -36,28 +44,23 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
     _close("multiply is symmetric", K, K.T, rtol)
     _close("diagonal is that of multiply", prior.diagonal, np.diagonal(K), rtol)
     v, w = rng.standard_normal((2, n))
-    _close(
-        "multiply is linear",
-        prior.multiply(2 * v - w),
-        2 * prior.multiply(v) - prior.multiply(w),
-        rtol,
-    )
+    both = 2 * prior.multiply(v) - prior.multiply(w)
+    _close("multiply is linear", prior.multiply(2 * v - w), both, rtol)
     # K^-1 has no eigenvalue below this
-    lowest = 1.0 / float(np.linalg.eigvalsh(K).max())
+    lowest = 1.0 / float(linalg.symmetric_eigen(K)[0].max())
     both = rng.uniform(-0.6, 1.5, n) * lowest
     both[0] = -0.5 * lowest
     few = np.where(np.arange(n) % 5 == 0, -0.5 * lowest, rng.uniform(0.0, 1.0, n))
-    for tau in (
-        np.zeros(n),
-        rng.uniform(0.0, 2.0, n),
-        10.0 ** rng.uniform(-12, 3, n),
-        both,
-        few,
-        np.full(n, -0.5 * lowest),
-    ):
+    taus = [np.zeros(n), rng.uniform(0.0, 2.0, n), 10.0 ** rng.uniform(-12, 3, n)]
+    if not for_ep_only:
+        taus += [both, few, np.full(n, -0.5 * lowest)]
+    for tau in taus:
         factor = prior.factor(tau)
         _close("tau is what was given", factor.tau, tau, rtol)
-        _check_factor(prior, factor, K, rng, rtol)
+        P = _check_factor(factor, K, v, rtol)
+        _check_sequential(prior, factor, K @ P, rng, rtol)
+        if not for_ep_only:
+            _check_pullback(prior, factor, K, P, rng, rtol)
     improper = np.zeros(n)
     i = int(np.argmax(prior.diagonal))
     improper[i] = -2.0 / float(prior.diagonal[i])
@@ -69,58 +72,54 @@ def check_prior(prior: Prior, *, seed: int = 0, rtol: float = 1e-8) -> None:
         raise AssertionError("a posterior that is not proper must be refused by factor")
 
 
-def _check_factor(
-    prior: Prior, factor: SiteFactor, K: Array, rng: np.random.Generator, rtol: float
-) -> None:
+def _check_factor(factor: SiteFactor, K: Array, v: Array, rtol: float) -> Array:
+    """Laws of a factor; returns ``P = (I + T K)^-1`` by its own solves."""
     n, tau = len(K), factor.tau
-    v = rng.standard_normal(n)
-    system = np.eye(n) + tau[:, None] * K
+    units = np.eye(n)
+    system = units + tau[:, None] * K
     # relative to the terms that cancel in the residual
     size = float((np.abs(system) @ np.abs(factor.solve(v))).max())
     _close("solve is by I + T K", system @ factor.solve(v), v, rtol, size)
-    _close("log_det is that of I + T K", factor.log_det, np.linalg.slogdet(system)[1], rtol)
-    P = np.stack([factor.solve(e) for e in np.eye(n)], axis=1)
-    R, Sigma = P * tau, K @ P
-    K_size = float(np.abs(K).max())
-    reduced = K @ R @ K
-    _close(
-        "reduced_variance is diag(K' R K)",
-        factor.reduced_variance(K.copy()),
-        np.diagonal(reduced),
-        rtol,
-    )
-    conditional = factor.conditional_covariance(K.copy(), K.copy())
-    _close("conditional_covariance is K - K' R K", conditional, K - reduced, rtol, K_size)
+    # |I + T K| = |det(J + S K S)|, which is symmetric
+    s, signs = np.sqrt(np.abs(tau)), np.where(tau < 0.0, -1.0, 1.0)
+    log_det = np.log(np.abs(linalg.symmetric_eigen(s[:, None] * K * s + np.diag(signs))[0])).sum()
+    _close("log_det is that of I + T K", factor.log_det, log_det, rtol)
+    P = np.stack([factor.solve(e) for e in units], axis=1)
+    Sigma, reduced, K_size = K @ P, K @ (P * tau) @ K, float(np.abs(K).max())
+    found = factor.reduced_variance(K.copy())
+    _close("reduced_variance is diag(K' R K)", found, np.diagonal(reduced), rtol)
+    found = factor.conditional_covariance(K.copy(), K.copy())
+    _close("conditional_covariance is K - K' R K", found, K - reduced, rtol, K_size)
     covariance = factor.covariance()
-    variances = np.diagonal(Sigma)
-    _close(
-        "variances are the diagonal of multiply(solve(.))", covariance.variances, variances, rtol
-    )
+    _close("variances are those of Sigma", covariance.variances, np.diagonal(Sigma), rtol)
     if factor.has_products:
+        products, scaled = covariance.products(), s[:, None] * Sigma * s
         # S Sigma S has no entry above one where T has one sign
-        s, products = np.sqrt(np.abs(tau)), covariance.products()
-        got = np.stack([s * products.multiply(s * e) for e in np.eye(n)])
-        _close("products are by Sigma", got, s[:, None] * Sigma * s, rtol, 1.0)
-        got = np.stack([s**2 * products.multiply_squared(s**2 * e) for e in np.eye(n)])
-        _close(
-            "squared products are by Sigma o Sigma", got, (s[:, None] * Sigma * s) ** 2, rtol, 1.0
-        )
-    _check_sequential(prior, factor, Sigma, rng, rtol)
+        found = np.stack([s * products.multiply(s * e) for e in units])
+        _close("multiply is by Sigma", found, scaled, rtol, 1.0)
+        found = np.stack([s**2 * products.multiply_squared(s**2 * e) for e in units])
+        _close("multiply_squared is by Sigma o Sigma", found, scaled**2, rtol, 1.0)
+    return P
 
-    a, g, h = rng.standard_normal((3, n))
-    # an evidence has no slope by the marginal of a site that says nothing
+
+def _check_pullback(
+    prior: Prior, factor: SiteFactor, K: Array, P: Array, rng: np.random.Generator, rtol: float
+) -> None:
+    """Cotangents along K itself."""
+    tau, covariance = factor.tau, factor.covariance()
+    a, g, h = rng.standard_normal((3, len(K)))
     h = np.where(tau == 0.0, 0.0, h)
-    explicit = 0.5 * (a @ K @ a - float((R * K).sum()))
-    by_means, by_variances = float(g @ P.T @ K @ a), float(h @ np.diagonal(P.T @ Sigma))
+    explicit = 0.5 * (a @ K @ a - ((P * tau) * K).sum())
+    by_means, by_variances = g @ P.T @ K @ a, h @ np.diagonal(P.T @ K @ P)
+    size = 0.5 * a @ K @ a + abs(by_means) + np.abs(h) @ covariance.variances
     for law, arguments, want in (
         ("pullback", (a,), explicit),
         ("pullback of means", (a, g), explicit + by_means),
         ("pullback of means and variances", (a, g, h), explicit + by_means + by_variances),
         ("pullback of variances", (a, None, h), explicit + by_variances),
     ):
-        got = prior.inner(covariance.pullback(*arguments))
-        size = 0.5 * float(a @ K @ a) + abs(by_means) + float(np.abs(h) @ variances)
-        _close(f"{law}, along K", got, want, rtol, size)
+        along_K = prior.inner(covariance.pullback(*arguments))
+        _close(f"{law}, along K", along_K, want, rtol, float(size))
 
 
 def _check_sequential(
@@ -142,6 +141,56 @@ def _check_sequential(
     for i in range(n):
         variance = sequential.rows(slice(i, i + 1))[0, i] + sequential.own_variance(i, tau)
         _close("update changes the precisions of a block", variance, changed[i], rtol, K_size)
+
+
+def check_prior_form(
+    form: PriorForm, kernel: Kernel, X: ArrayLike, *, seed: int = 0, rtol: float = 1e-6
+) -> None:
+    """Check a form: `check_prior` of what it makes, ``pull`` by central differences, ``cross``.
+
+    Parameters
+    ----------
+    form : PriorForm
+    kernel : Kernel
+        With some free hyperparameters.
+    X : array-like of shape (n, d)
+        At most a few hundred rows.
+    seed : int, default=0
+        Of the random sites.
+    rtol : float, default=1e-6
+        Of the gradient, relative to its largest entry.
+
+    Raises
+    ------
+    AssertionError
+        Naming the law that fails.
+    """
+    X = np.asarray(X)
+    prior = form.make(kernel, X, 0.0)
+    prior.check()
+    check_prior(prior, seed=seed)
+    shifted = form.make(kernel, X, 0.5)
+    _close("jitter is added to the variances", shifted.diagonal, prior.diagonal + 0.5, rtol)
+    rng = np.random.default_rng(seed)
+    nu, g, h = rng.standard_normal((3, prior.n))
+    tau = rng.uniform(0.1, 2.0, prior.n)
+
+    def evidence(theta: Array) -> float:
+        there = form.make(kernel.clone_with_theta(theta), X, 0.0)
+        factor = there.factor(tau)
+        m = there.multiply(factor.solve(nu))
+        terms = 0.5 * (nu @ m - factor.log_det) + g @ m + h @ factor.covariance().variances
+        return float(terms)
+
+    factor = prior.factor(tau)
+    G = factor.covariance().pullback(factor.solve(nu), g, h)
+    steps = 1e-5 * np.eye(len(kernel.theta))
+    slopes = [(evidence(kernel.theta + s) - evidence(kernel.theta - s)) / 2e-5 for s in steps]
+    _close("pull is the gradient by theta", form.pull(kernel, X, prior, G), slopes, rtol)
+    K_cross, k_diag = form.cross(kernel, X, X[: min(3, len(X))] + 0.1)
+    assert K_cross.shape == (prior.n, len(k_diag)), f"K_cross has shape {K_cross.shape}"
+    left = k_diag - factor.reduced_variance(K_cross)
+    assert (left >= -rtol * k_diag).all(), f"new variances given the sites: {left.min()}"
 
 
 def _close(law: str, got: object, want: object, rtol: float, scale: float = 0.0) -> None:

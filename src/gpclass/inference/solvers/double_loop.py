@@ -1,79 +1,125 @@
 """EP by a double loop that converges wherever there is a fixed point."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
+from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
+from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import extrapolate
 from gpclass.inference.solvers.newton import EPS
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
-from gpclass.inference.solvers.rule import OBJECTIVE_NOISE, End, SiteRule, rounding_of_sites
-from gpclass.likelihoods.base import TiltedMoments
-from gpclass.priors import Prior
+from gpclass.inference.solvers.rule import (
+    OBJECTIVE_NOISE,
+    End,
+    SiteRule,
+    first_sweep,
+    mismatch,
+    rounding_of_sites,
+)
 
 Array = NDArray[np.float64]
 
 # Steps of one inner minimisation, and trials of one line search.
 INNER_STEPS: Final = 10
 TRIALS: Final = 30
-# Fraction to which an inner minimisation brings its gradient down before the outer step.
+# Fraction to which an inner minimisation brings its residual down before the outer step.
 INNER_GOAL: Final = 0.2
 # Part of the slope that may be left at the end of a line search.
 CURVATURE: Final = 0.5
-# Residual below which Newton's method is tried.
+# Residual below which Newton's method for the fixed point is tried.
 NEWTON_FROM: Final = 0.1
 # A marginal variance of the outer loop beyond this many prior variances has run away.
 RUN_AWAY: Final = 1e6
 # Products with the Hessian for one Newton direction.
 CG_STEPS: Final = 200
 # Factorisations for each outer step that is allowed, on average: most take one.
-PRICE: Final = 4
+FACTORISATIONS: Final = 4
 # Outer steps that an accelerated one combines.
 MEMORY: Final = 8
 
 
+def _fixed_point(tried: list[Array], found: list[Array]) -> Array:
+    """Where the map ``tried -> found`` has its fixed point, by Anderson acceleration.
+
+    The combination of ``found`` whose residual ``found - tried`` is least, with coefficients that
+    add up to one (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
+    """
+    if len(tried) == 1:
+        return found[-1]
+    residuals = np.array(found) - np.array(tried)
+    change = np.diff(residuals, axis=0)
+    coefficients = linalg.least_squares(change.T, residuals[-1], rcond=1e-10)
+    return np.asarray(found[-1] - coefficients @ np.diff(np.array(found), axis=0))
+
+
 class _Marginals(NamedTuple):
-    """Natural parameters of the outer loop's marginals."""
+    """Means and variances of the outer loop's marginals."""
 
-    h: Array
-    p: Array
+    m: Array
+    v: Array
 
-    def coordinates(self, deviation: Array) -> Array:
-        """Means in prior deviations and logarithms of variances: free of constraints."""
-        return np.concatenate([self.h / self.p / deviation, -np.log(self.p)])
+
+@dataclass
+class _Outer:
+    """The outer loop: marginals to try next, those that raise the value, and what was tried.
+
+    Coordinates are means in prior deviations and logarithms of variances, free of constraints.
+    """
+
+    deviation: Array
+    eta: _Marginals
+    plain: _Marginals
+    value: float = -np.inf
+    tried: list[Array] = field(default_factory=list)
+    found: list[Array] = field(default_factory=list)
 
     @classmethod
-    def at(cls, coordinates: Array, deviation: Array) -> "_Marginals":
-        """Return the marginals of these coordinates."""
-        mean, log_variance = np.split(coordinates, 2)
-        p = np.exp(-log_variance)
-        return cls(mean * deviation * p, p)
+    def at(cls, posterior: SitePosterior, deviation: Array) -> "_Outer":
+        """Begin at the marginals of a posterior."""
+        eta = _Marginals(posterior.mean, posterior.variance)
+        return cls(deviation, eta, eta)
+
+    def accept(self, inner: "_Inner") -> None:
+        """Renew the marginals from the inner minimum, with Anderson's acceleration."""
+        posterior = inner.energy.posterior
+        self.value, self.plain = inner.value, _Marginals(posterior.mean, posterior.variance)
+        self.tried = [*self.tried, self._coordinates(self.eta)][-MEMORY:]
+        self.found = [*self.found, self._coordinates(self.plain)][-MEMORY:]
+        m, log_v = np.split(_fixed_point(self.tried, self.found), 2)
+        # an extrapolation may go anywhere, but not beyond float64
+        self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
+
+    def take_back(self) -> None:
+        """Return to the plain step, which raises the value."""
+        self.eta, self.tried, self.found = self.plain, [], []
+
+    def falls(self, inner: "_Inner") -> bool:
+        """Whether the value falls at an accelerated step, by more than rounding."""
+        return inner.value < self.value - OBJECTIVE_NOISE * EPS * max(1.0, abs(self.value))
+
+    def _coordinates(self, eta: _Marginals) -> Array:
+        return np.concatenate([eta.m / self.deviation, np.log(eta.v)])
 
 
 class _Inner(NamedTuple):
-    """A point of the inner minimisation."""
+    """A point of the inner minimisation; ``step`` is EP's own."""
 
-    posterior: SitePosterior
-    cavities: Cavities
-    moments: TiltedMoments
-    plain: Sites
+    energy: Energy
+    step: Sites
     residual: float
     value: float
 
     def slope(self, direction: Sites) -> float:
         """Derivative of the inner objective along a change of sites."""
-        m, variance = self.posterior.mean, self.posterior.variance
-        d_mean = m - self.moments.mean
-        d_variance = variance - self.moments.variance
-        d_square = -0.5 * (d_variance + d_mean * (m + self.moments.mean))
-        return float(d_mean @ direction.nu + d_square @ direction.tau)
+        first, second = self.energy.excess()
+        return -float(first @ direction.nu + second @ direction.tau)
 
 
 @final
@@ -84,19 +130,17 @@ class DoubleLoop:
     With marginals and sites as independent variables the EP energy is
     ``E(s, eta) = Phi(s) + sum_i count_i (G(eta_i - s_i) - A(eta_i))``, where Phi is the log
     partition function of the posterior, G that of the tilted densities, A that of the marginals
-    (`gpclass.inference.energy`). All three are convex, so E is convex in s: an inner minimisation
-    can always be done, here by Newton's method (or along EP's own move, which descends too) with a
-    line search on the slope. Its value is a difference of convex functions of eta, and eta renewed
-    from the moments found by the inner loop raises it. Outer steps are accelerated (Anderson), and
-    plain where the value would fall. A stationary point is a fixed point of EP. Nothing in this
-    asks for a log-concave likelihood or for positive site precisions, only for proper cavities,
-    which bound the domain of G.
-
-    Near a fixed point Newton's method ends the iteration, if it converges.
+    (`gpclass.inference.energy`). All three are convex, so E is convex in s and can always be
+    minimised: by Newton's method, or along EP's own step, which descends too. Marginals renewed
+    from the moments at that minimum raise its value; these outer steps are accelerated, and plain
+    where the value would fall. A stationary point is a fixed point of EP. The likelihood need not
+    be log-concave and site precisions may be negative: cavities must be proper, no more. Near a
+    fixed point Newton's method for the fixed point itself ends the iteration, if it converges.
 
     Parameters
     ----------
     rule : SiteRule
+        Of EP.
     tol : float
         `Sweep.residual` at which the sites count as matched.
     max_iter : int
@@ -113,73 +157,56 @@ class DoubleLoop:
 
     def run(self, sites: Sites) -> End:
         """Iterate from sites."""
-        rule = self.rule
-        prior: Prior = rule.prior
-        sweep = rule.sweep(SitePosterior.from_sites(prior, sites))
-        made = 1
-        if not np.isfinite(sweep.residual):
-            nothing = Sites(np.zeros(prior.n), np.zeros(prior.n))
-            sweep = rule.sweep(SitePosterior.from_sites(prior, nothing))
-            made = 2
-        outcome, n_iter, newton = Outcome.MAX_ITER, 0, np.inf
-        eta = plain = _natural(sweep.posterior)
-        tried: list[Array] = []
-        mapped: list[Array] = []
-        height, deviation = -np.inf, np.sqrt(prior.diagonal)
-        for n_iter in range(1, self.max_iter + 1):
+        rule, prior = self.rule, self.rule.prior
+        sweep, made = first_sweep(rule, sites)
+        outer = _Outer.at(sweep.posterior, np.sqrt(prior.diagonal))
+        outcome, n_iter, newton_below = Outcome.MAX_ITER, 0, np.inf
+        while n_iter < self.max_iter and made <= FACTORISATIONS * self.max_iter:
+            n_iter += 1
             if sweep.residual <= self.tol:
                 return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
-            if sweep.residual < NEWTON_FROM and sweep.residual < 0.1 * newton:
-                newton = sweep.residual
+            if sweep.residual < min(NEWTON_FROM, 0.1 * newton_below):
+                newton_below = sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
                 made += steps
-                if sweep.residual <= self.tol:
-                    return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
-                eta = plain = _natural(sweep.posterior)
-                tried, mapped, height = [], [], -np.inf
-            if made > PRICE * self.max_iter:
-                break
-            found, steps = self._minimise(eta, sweep.posterior)
-            made += steps
-            noise = OBJECTIVE_NOISE * EPS * max(1.0, abs(height))
-            following = None if found is None else rule.sweep(found.posterior)
-            usable = following is not None and np.isfinite(following.residual)
-            if tried and not (found is not None and usable and found.value >= height - noise):
-                # the accelerated step was too long: the plain one raises the value
-                tried, mapped, eta = [], [], plain
+                outer = _Outer.at(sweep.posterior, outer.deviation)
                 continue
-            if found is None or following is None or not usable:
+            inner, steps = self._minimise(outer.eta, sweep.posterior)
+            made += steps
+            following = None if inner is None else rule.sweep(inner.energy.posterior)
+            usable = following is not None and np.isfinite(following.residual)
+            if outer.tried and (inner is None or not usable or outer.falls(inner)):
+                outer.take_back()  # the accelerated step was too long
+                continue
+            if inner is None or following is None or not usable:
                 outcome = Outcome.NO_FIXED_POINT
                 break
-            height, plain, sweep = found.value, _natural(found.posterior), following
-            if (RUN_AWAY * plain.p * prior.diagonal < 1.0).any():
+            sweep = following
+            outer.accept(inner)
+            if (outer.plain.v > RUN_AWAY * prior.diagonal).any():
                 outcome = Outcome.NO_FIXED_POINT
                 break
-            tried = [*tried, eta.coordinates(deviation)][-MEMORY:]
-            mapped = [*mapped, plain.coordinates(deviation)][-MEMORY:]
-            eta = _Marginals.at(extrapolate(tried, mapped), deviation)
         if sweep.residual <= rounding_of_sites(prior, sweep.posterior.sites):
             outcome = Outcome.ROUNDING
         return End(sweep, outcome, n_iter, made)
 
     def _minimise(self, eta: _Marginals, posterior: SitePosterior) -> tuple[_Inner | None, int]:
-        """Minimise over sites for marginals that stay; None where no step can be made."""
+        """Minimise over sites at fixed marginals; None where no step can be made."""
         at = self._at(eta, posterior)
         if at is None:
             return None, 0
-        made, goal = 0, INNER_GOAL * at.residual
+        made, goal = 0, max(INNER_GOAL * at.residual, 0.1 * self.tol)
         for _ in range(INNER_STEPS):
-            if at.residual <= goal or at.residual <= 0.1 * self.tol:
+            if at.residual <= goal:
                 break
-            direction = self._newton_direction(at)
-            following, steps = self._line_search(eta, at, direction, 1.0)
-            made += steps
+            following, trials = self._line_search(eta, at, self._newton_direction(at), 1.0)
+            made += trials
             if following is None:
-                following, steps = self._line_search(eta, at, at.plain, 0.5)
-                made += steps
+                following, trials = self._line_search(eta, at, at.step, 0.5)
+                made += trials
             if following is None:
                 # rounding hides what is left, or there was nothing to do
-                return (at if made > steps else None), made
+                return (at if made > trials else None), made
             at = following
         return at, made
 
@@ -189,54 +216,45 @@ class DoubleLoop:
         Its Hessian is the covariance of ``(f, -f^2 / 2)`` under the posterior, plus that under
         each tilted density over the count of copies.
         """
-        if not at.posterior.factor.has_products:
-            return at.plain
-        copies = self.rule.copies
-        x, v = at.cavities
-        count = copies.count
-        h, h_var = STEP * np.sqrt(v), STEP * v
-        up, down = copies.moments(x + h, v), copies.moments(x - h, v)
+        posterior, (x, v), tilted = at.energy.posterior, at.energy.cavities, at.energy.moments
+        if not posterior.factor.has_products:
+            return at.step
+        count, moments = at.energy.copies.count, at.energy.copies.moments
+        h, h_v = STEP * np.sqrt(v), STEP * v
+        up, down = moments(x + h, v), moments(x - h, v)
         mean_x, var_x = (up.mean - down.mean) / (2 * h), (up.variance - down.variance) / (2 * h)
-        up, down = copies.moments(x, v + h_var), copies.moments(x, v - h_var)
-        mean_v = (up.mean - down.mean) / (2 * h_var)
-        var_v = (up.variance - down.variance) / (2 * h_var)
-        response = Response.of(at.posterior)
-        m, tilted_m = at.posterior.mean, at.moments.mean
-        variance = at.posterior.variance
-        n = len(m)
-        units = np.concatenate([np.sqrt(variance), variance])
+        up, down = moments(x, v + h_v), moments(x, v - h_v)
+        mean_v, var_v = (up.mean - down.mean) / (2 * h_v), (up.variance - down.variance) / (2 * h_v)
+        response, m = Response.of(posterior), posterior.mean
+        units = np.concatenate([np.sqrt(posterior.variance), posterior.variance])
 
-        def matvec(scaled: Array) -> Array:
-            d_nu, d_tau = np.split(scaled / units, [n])
+        def hessian(scaled: Array) -> Array:
+            d_nu, d_tau = np.split(scaled / units, 2)
             d_m, d_variance = response.forward(d_nu, d_tau)
             # the cavities' natural parameters move by minus a copy's share
             d_x, d_v = v * (d_nu - x * d_tau) / count, -(v**2) * d_tau / count
-            d_mean = mean_x * d_x + mean_v * d_v
-            d_var = var_x * d_x + var_v * d_v
-            first = d_m + d_mean
-            second = -0.5 * (d_variance + d_var) - m * d_m - tilted_m * d_mean
-            return np.asarray(np.concatenate([first, second]) / units)
+            d_mean, d_var = mean_x * d_x + mean_v * d_v, var_x * d_x + var_v * d_v
+            second = -0.5 * (d_variance + d_var) - m * d_m - tilted.mean * d_mean
+            return np.asarray(np.concatenate([d_m + d_mean, second]) / units)
 
-        d_mean = m - tilted_m
-        d_square = -0.5 * (variance - at.moments.variance + d_mean * (m + tilted_m))
-        right = -np.concatenate([d_mean, d_square]) / units
-        operator = LinearOperator((2 * n, 2 * n), matvec=matvec, dtype=np.float64)
+        right = np.concatenate(at.energy.excess()) / units
+        operator = LinearOperator((2 * len(m),) * 2, matvec=hessian, dtype=np.float64)
         # wherever conjugate gradients stop, what they have descends
         step, _ = cg(operator, right, rtol=1e-3, atol=0.0, maxiter=CG_STEPS)
-        d_nu, d_tau = np.split(step / units, [n])
-        if not (np.isfinite(d_nu).all() and np.isfinite(d_tau).all()):
-            return at.plain
-        return Sites(d_nu, d_tau)
+        return Sites(*np.split(step / units, 2)) if np.isfinite(step).all() else at.step
 
     def _line_search(
         self, eta: _Marginals, at: _Inner, direction: Sites, step: float
     ) -> tuple[_Inner | None, int]:
-        """Step along the direction to where the slope has fallen by half, by bisection."""
+        """Step along the direction to where the slope has fallen by half, by bisection.
+
+        Also counts the trials, of one factorisation each.
+        """
         begin = at.slope(direction)
         if not begin < 0.0:
             return None, 0
         low, high, best = 0.0, np.inf, None
-        sites = at.posterior.sites
+        sites = at.energy.posterior.sites
         for trial in range(1, TRIALS + 1):
             moved = Sites(sites.nu + step * direction.nu, sites.tau + step * direction.tau)
             found = self._try(eta, moved)
@@ -257,42 +275,28 @@ class DoubleLoop:
             return None
 
     def _at(self, eta: _Marginals, posterior: SitePosterior) -> _Inner | None:
-        """Evaluate the slopes; None outside the domain."""
-        copies = self.rule.copies
-        count = copies.count
-        sites = posterior.sites
-        p = eta.p - sites.tau / count
+        """Evaluate the objective and its slopes; None outside its domain."""
+        copies, sites, posterior = self.rule.copies, posterior.sites, posterior.with_covariance()
+        count, m, variance = copies.count, posterior.mean, posterior.variance
+        p = 1.0 / eta.v - sites.tau / count
         if not (p > 0.0).all():
             return None
-        cavities = Cavities((eta.h - sites.nu / count) / p, 1.0 / p)
-        if not cavities.proper:
+        x, v = Cavities((eta.m / eta.v - sites.nu / count) / p, 1.0 / p)
+        if not (np.isfinite(v).all() and (variance > 0.0).all()):
             return None
-        moments = copies.moments(*cavities)
-        posterior = posterior.with_covariance()
-        m, variance = posterior.mean, posterior.variance
-        if not ((variance > 0.0).all() and (moments.variance > 0.0).all()):
+        moments = copies.moments(x, v)
+        if not (moments.variance > 0.0).all():
             return None
-        # log partition functions A of cavities and marginals, up to the same constant
-        A = 0.5 * (np.log(cavities.v) + cavities.x**2 / cavities.v)
-        A = A - 0.5 * (eta.h**2 / eta.p - np.log(eta.p))
-        value = (
-            -0.5 * posterior.factor.log_det
-            + 0.5 * float(sites.nu @ posterior.mean)
-            + float(count @ (moments.log_z + A))
+        # log partition functions of cavities and marginals, up to the same constant
+        A = 0.5 * (np.log(v / eta.v) + x**2 / v - eta.m**2 / eta.v)
+        value = 0.5 * (float(sites.nu @ m) - posterior.factor.log_det) + float(
+            count @ (moments.log_z + A)
         )
-        # EP's own move, from the natural parameters of the marginals to those of the tilted
-        d_tau = 1.0 / moments.variance - 1.0 / variance
-        d_nu = moments.mean / moments.variance - m / variance
-        reach = np.maximum(variance, 1.0 / np.maximum(1.0, np.abs(sites.tau) / count))
-        residual = max(
-            float((reach * np.abs(d_tau)).max(initial=0.0)),
-            float((np.sqrt(reach) * np.abs(d_nu)).max(initial=0.0)),
+        # from the natural parameters of the marginals to those of the tilted densities
+        step = Sites(
+            count * (moments.mean / moments.variance - m / variance),
+            count * (1.0 / moments.variance - 1.0 / variance),
         )
-        return _Inner(
-            posterior, cavities, moments, Sites(count * d_nu, count * d_tau), residual, value
-        )
-
-
-def _natural(posterior: SitePosterior) -> _Marginals:
-    variance = posterior.variance
-    return _Marginals(posterior.mean / variance, 1.0 / variance)
+        target = Sites(sites.nu + step.nu, sites.tau + step.tau)
+        residual = mismatch(target, sites, variance, count)
+        return _Inner(Energy(copies, posterior, Cavities(x, v), moments), step, residual, value)

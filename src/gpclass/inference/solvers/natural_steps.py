@@ -109,6 +109,8 @@ class NaturalSteps:
 def _turns_back(before: Sweep, after: Sweep) -> bool:
     """Whether the sites are now asked to move against the direction that they just took."""
     old, new, variance = before.posterior.sites, after.posterior.sites, before.v
-    nu = (before.target.nu - old.nu) * (after.target.nu - new.nu)
-    tau = (before.target.tau - old.tau) * (after.target.tau - new.tau)
-    return float((variance * nu + 0.5 * variance**2 * tau).sum()) < 0.0
+    # precisions of a hard threshold may have products beyond the number range
+    with np.errstate(over="ignore", invalid="ignore"):
+        nu = (before.target.nu - old.nu) * (after.target.nu - new.nu)
+        tau = (before.target.tau - old.tau) * (after.target.tau - new.tau)
+        return float((variance * nu + 0.5 * variance**2 * tau).sum()) < 0.0

@@ -1,8 +1,8 @@
-"""How posterior and sites answer each other: the linear algebra of fixed points.
+"""How a posterior and its sites answer each other: Newton's method and implicit gradients.
 
-A method asks its sites to be ``s = g(m, variance, s)``, row by row; the posterior answers a change
-of sites with ``dm = Sigma (dnu - m dtau)`` and ``d variance = -(Sigma * Sigma) dtau``. Newton's
-method for the fixed point and the derivative of what depends on it both solve with this loop.
+A method asks its sites to be ``s = g(m, variance, s)``, row by row. The posterior answers a change
+of sites with ``dm = Sigma (dnu - m dtau)`` and ``d variance = -(Sigma o Sigma) dtau``. Newton's
+method for the fixed point and the derivative of what depends on it both solve with these two.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,14 @@ from gpclass.priors import CovarianceProducts
 
 Array = NDArray[np.float64]
 
-# Central differences with these steps (in deviations, relative for variances) have errors near
-# 1e-10 at fourth order, for gradients, and near 1e-6 at second order, for steps.
+# Step of central differences, in deviations, or relative for variances: errors near 1e-10.
 STEP: Final = 3e-3
+# Points of fourth order, in steps, and their weights.
 FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))
-SECOND: Final = ((-0.5, -1.0), (0.5, 1.0))
+# Directions that GMRES keeps, and its restarts.
 RESTART: Final = 60
-# Part of the residual that a step of Newton's method may leave.
+RESTARTS: Final = 8
+# Largest part of the residual that a step of Newton's method may leave.
 NEWTON_LEAVES: Final = 0.5
 
 
@@ -41,19 +42,18 @@ class SiteJacobian(NamedTuple):
     by_tau: Array
 
     @classmethod
-    def of(cls, rule: SiteRule, posterior: SitePosterior, *, fine: bool) -> "SiteJacobian":
-        """Differentiate a rule at a posterior.
+    def of(cls, rule: SiteRule, posterior: SitePosterior) -> "SiteJacobian":
+        """Differentiate a rule at a posterior, by central differences, row by row.
 
-        A likelihood gives no more derivatives than its moments, so these are differences: row by
-        row, of functions that are smooth on the scale of one and of the posterior's deviation.
+        A likelihood gives no more derivatives than its moments, which are smooth on the scale of
+        one and of the posterior's deviation.
         """
         m, v = posterior.mean, posterior.variance
         nu, tau = posterior.sites.nu, posterior.sites.tau
-        rule_of = FOURTH if fine else SECOND
         h = STEP * np.sqrt(v)
-        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h, rule_of)
-        h = STEP * v
-        by_variance = _difference(lambda t: rule.target(m, v + t * h, nu, tau), h, rule_of)
+        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h)
+        h_v = STEP * v
+        by_variance = _difference(lambda t: rule.target(m, v + t * h_v, nu, tau), h_v)
         count = rule.cavity_counts
         if count is None:
             none = np.zeros((2, len(m)))
@@ -64,11 +64,9 @@ class SiteJacobian(NamedTuple):
         return cls(by_mean, by_variance, by_nu, by_tau)
 
 
-def _difference(
-    function: Callable[[float], Sites], h: Array, weights: tuple[tuple[float, float], ...]
-) -> Array:
+def _difference(function: Callable[[float], Sites], h: Array) -> Array:
     total = np.zeros((2, len(h)))
-    for t, weight in weights:
+    for t, weight in FOURTH:
         sites = function(t)
         total += weight * np.stack([sites.nu, sites.tau])
     return np.asarray(total / np.where(h > 0, h, np.inf))
@@ -77,13 +75,7 @@ def _difference(
 @final
 @dataclass(frozen=True)
 class Response:
-    """Linear response of a posterior to its sites.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n,)
-    products : CovarianceProducts
-    """
+    """Linear response of a posterior to its sites."""
 
     mean: Array
     products: CovarianceProducts
@@ -107,13 +99,12 @@ class Response:
 
 def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Sites | None:
     """Sites after one Newton step for ``g(s) = s``; None where the linear system resists."""
-    J = SiteJacobian.of(rule, posterior, fine=False)
+    J = SiteJacobian.of(rule, posterior)
     response = Response.of(posterior)
     sites = posterior.sites
-    n = len(sites)
 
     def matvec(d: Array) -> Array:
-        d_nu, d_tau = d[:n], d[n:]
+        d_nu, d_tau = np.split(d, 2)
         d_mean, d_variance = response.forward(d_nu, d_tau)
         answer = J.by_mean * d_mean + J.by_variance * d_variance + J.by_nu * d_nu + J.by_tau * d_tau
         return np.asarray(d - answer.ravel())
@@ -122,17 +113,14 @@ def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Site
     step = solve(matvec, gap, 1e-6)
     if step is None:
         return None
-    return Sites(sites.nu + step[:n], sites.tau + step[n:])
+    d_nu, d_tau = np.split(step, 2)
+    return Sites(sites.nu + d_nu, sites.tau + d_tau)
 
 
 def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
     """Newton's method while each step leaves at most half of the residual, and no objective falls.
 
-    Returns
-    -------
-    sweep : Sweep
-        The last that was accepted.
-    n_factorisations : int
+    Returns the last sweep that was accepted and the number of factorisations.
     """
     made = 0
     if not sweep.posterior.factor.has_products:
@@ -179,7 +167,7 @@ def implicit_adjoints(
     ArithmeticError
         Where the system cannot be solved: at such a fixed point there is no derivative.
     """
-    J = SiteJacobian.of(rule, posterior, fine=True)
+    J = SiteJacobian.of(rule, posterior)
     response = Response.of(posterior)
     n = len(posterior.sites)
 
@@ -202,13 +190,14 @@ def implicit_adjoints(
 
 
 def solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array | None:
-    """GMRES, on a system that is a contraction's distance from the identity."""
+    """GMRES, on a system that differs from the identity by a contraction; None where it fails."""
     size = float(np.abs(right).max(initial=0.0))
     if size == 0.0:
         return np.zeros_like(right)
-    operator = LinearOperator((len(right), len(right)), matvec=matvec, dtype=np.float64)
+    n = len(right)
+    operator = LinearOperator((n, n), matvec=matvec, dtype=np.float64)
     found, info = gmres(
-        operator, right / size, rtol=rtol, atol=0.0, restart=min(RESTART, len(right)), maxiter=8
+        operator, right / size, rtol=rtol, atol=0.0, restart=min(RESTART, n), maxiter=RESTARTS
     )
     if info != 0 or not np.isfinite(found).all():
         return None

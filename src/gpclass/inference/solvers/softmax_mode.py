@@ -51,14 +51,6 @@ def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
     """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38).
 
     One minus a probability is the sum of the others, which keeps its digits near one.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, C)
-    codes : ndarray of shape (n,)
-        Each row's class.
-    weights : ndarray of shape (n,)
-        Powers of the rows' terms.
     """
     rows = np.arange(len(F))
     shifted = F - F.max(axis=1, keepdims=True)
@@ -119,20 +111,6 @@ class SoftmaxEnd(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
-class ByFactor:
-    """The factor of an earlier W as preconditioner; see `Preconditioner`."""
-
-    prior: JointPrior
-    factor: JointFactor
-
-    def apply(self, R: Array) -> tuple[Array, Array]:
-        """``Z = (I + W K)^-1 R`` and ``K Z``."""
-        Z = self.factor.solve(R)
-        return Z, self.prior.multiply(Z)
-
-
-@final
 class NewtonSystems:
     """Solver of ``(I + W K) X = R`` for the precisions W of one iteration after the other.
 
@@ -159,7 +137,7 @@ class NewtonSystems:
             self._serves, self._preconditioner = False, None
         if self.factor is not None:
             limit = max(FEWEST_STEPS, self.prior.n // STEPS_BY_SOLVES)
-            X, left = self._iterate(ByFactor(self.prior, self.factor), d, R, goal, limit)
+            X, left = self._iterate(self._by_factor, d, R, goal, limit)
             if left <= goal:
                 return X
         return self.factor_at(d).solve(R)
@@ -190,6 +168,11 @@ class NewtonSystems:
         limit = max(FEWEST_STEPS, self.prior.n // STEPS_BY_PRODUCTS)
         return self._iterate(self._preconditioner, d, R, goal, limit)
 
+    def _by_factor(self, R: Array) -> tuple[Array, Array]:
+        assert self.factor is not None
+        Z = self.factor.solve(R)
+        return Z, self.prior.multiply(Z)
+
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
@@ -200,7 +183,7 @@ class NewtonSystems:
         X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
         old, left, largest = np.inf, 1.0, float(np.abs(R).max())
         for _ in range(limit):
-            Z, KZ = preconditioner.apply(R)
+            Z, KZ = preconditioner(R)
             new = inner(R, KZ)
             p, Kp = Z + new / old * p, KZ + new / old * Kp
             Ap = p + precision_product(d, Kp)
@@ -222,16 +205,8 @@ class SoftmaxMode:
 
     In pairs ``(A, F = K A)``. A direction solves ``(I + W K) dA = first - A``, as finely as
     Newton's own error deserves; see `NewtonSystems`. Every step must increase the objective (or,
-    where rounding hides that, reduce the gradient), and is halved until it does.
-
-    Parameters
-    ----------
-    prior : JointPrior
-    codes : ndarray of shape (n,)
-    weights : ndarray of shape (n,)
-    tol : float
-        `SoftmaxPoint.size` at which the mode counts as found.
-    max_iter : int
+    where rounding hides that, reduce the gradient), and is halved until it does. The mode counts as
+    found where `SoftmaxPoint.size` is below ``tol``.
     """
 
     prior: JointPrior

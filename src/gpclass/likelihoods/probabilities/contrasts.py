@@ -8,6 +8,7 @@ into a part that is variance of each class alone, as large as can be, and the re
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.likelihoods.probabilities.cubature import Rows
 from gpclass.likelihoods.probabilities.noise import GUMBEL_VARIANCE
@@ -138,7 +139,7 @@ def _ordered_root(M: Array, trace: Array) -> tuple[Array, Array]:
     """
     k = M.shape[1]
     golden = np.mod(np.arange(1, k + 1) * 0.6180339887498949, 1.0)
-    w, V = np.linalg.eigh(M + (TIE * trace)[:, None, None] * np.diag(golden))
+    w, V = linalg.eigen_batch(M + (TIE * trace)[:, None, None] * np.diag(golden))
     w, V = w[:, ::-1], V[:, :, ::-1]
     sign = np.where(np.matmul(0.5 + golden, V) < 0.0, -1.0, 1.0)
     kept = np.where(w > 2.0 * TIE * trace[:, None], w, 0.0)
@@ -177,9 +178,9 @@ def _own_variances(cov: Array, M: Array, trace: Array, H: Array, noise: float) -
 def _largest_multiple(shape: Array, M: Array, trace: Array, H: Array) -> tuple[Array, Array]:
     """The largest multiple of a diagonal (m, K) that M allows, and what it takes of the trace."""
     N = _between(H, shape)
-    L = np.linalg.cholesky(N)
-    G = np.linalg.solve(L, np.linalg.solve(L, M).transpose(0, 2, 1))
-    most = np.linalg.eigvalsh(G)[:, 0] * (1.0 - 1e-9)
+    L = linalg.cholesky_batch(N)
+    G = linalg.solve_batch(L, linalg.solve_batch(L, M).transpose(0, 2, 1))
+    most = linalg.eigen_batch(G)[0][:, 0] * (1.0 - 1e-9)
     most = np.where(most * np.trace(N, axis1=1, axis2=2) > 1e-9 * trace, most, 0.0)
     return most[:, None] * shape, most * np.trace(N, axis1=1, axis2=2)
 
@@ -194,13 +195,14 @@ def _improved(own: Array, M: Array, trace: Array, H: Array, noise: float, diagon
     d = 0.9 * own
     M = M + (TIE * trace)[:, None, None] * np.eye(K - 1)
     for _ in range(STEPS):
-        L = np.linalg.cholesky(M - _between(H, d))
-        Y = np.linalg.solve(L, np.broadcast_to(H.T, (m, K - 1, K)))
+        L = linalg.cholesky_batch(M - _between(H, d))
+        Y = linalg.solve_batch(L, np.broadcast_to(H.T, (m, K - 1, K)))
         metric = np.matmul(Y.transpose(0, 2, 1), Y) ** 2
         metric += np.eye(K) / d[:, :, None] ** 2
         gain = (diagonal + noise) / (d + noise) ** 2
-        step = np.linalg.solve(metric, gain[:, :, None])[:, :, 0]
-        curved = np.linalg.eigvalsh(np.matmul(Y * step[:, None, :], Y.transpose(0, 2, 1)))[:, -1]
+        step = linalg.solve_batch(metric, gain)
+        turned = np.matmul(Y * step[:, None, :], Y.transpose(0, 2, 1))
+        curved = linalg.eigen_batch(turned)[0][:, -1]
         length = np.maximum(curved, (-step / d).max(axis=1))
         d = d + (SHARE / np.maximum(length, 1e-300))[:, None] * step
     unit = np.exp2(np.frexp(trace)[1] - KEPT_BITS)[:, None]

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from gpclass import linalg
+
 Array = NDArray[np.float64]
 
 GUMBEL_VARIANCE = np.pi**2 / 6.0
@@ -25,17 +27,9 @@ _TINY = float(np.finfo(float).tiny)
 def noise_polynomials(shape: Array) -> tuple[Array, Array, Array]:
     """Ends and polynomials of ``u = -log(-log F)`` for noise of mean 0 and variance 1.
 
-    Parameters
-    ----------
-    shape : ndarray
-        The normal part of the variance: 0 for Gumbel noise, 1 for normal noise.
-
-    Returns
-    -------
-    lower, upper : ndarray
-        Where F is LEFT_TAIL, and 1 - RIGHT_TAIL.
-    coefficients : ndarray, one axis more
-        Of u in ``x = -1`` (lower) to ``x = 1`` (upper), powers ascending.
+    ``shape`` is the normal part of the variance: 0 for Gumbel noise, 1 for normal noise. The ends
+    are where F is LEFT_TAIL and 1 - RIGHT_TAIL; the coefficients, powers ascending along one more
+    axis, are those of u in ``x = -1`` (lower) to ``x = 1`` (upper).
     """
     if (shape == 1.0).all():
         table = _noise_table()[-1]
@@ -55,8 +49,8 @@ def noise_quantiles(shape: Array, tail: float) -> Array:
 @lru_cache(maxsize=256)
 def _quantile_basis(tail: float) -> Array:
     values = np.array([_quantile(tail, shape) for shape in _shapes()])
-    V = chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE)
-    return np.asarray(np.linalg.solve(V, values))
+    V = np.asarray(chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE), dtype=float)
+    return linalg.solve_general(V, values)
 
 
 def _quantile(tail: float, shape: float) -> float:
@@ -68,8 +62,8 @@ def _noise_basis() -> Array:
     """Chebyshev coefficients in the shape, (SHAPE_DEGREE + 1, 2 + VALUE_DEGREE + 1)."""
     table = _noise_table()
     # the points of the second kind include the Gumbel and the normal
-    V = chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE)
-    return np.asarray(np.linalg.solve(V, table))
+    V = np.asarray(chebyshev.chebvander(2.0 * _shapes() - 1.0, SHAPE_DEGREE), dtype=float)
+    return linalg.solve_general(V, table)
 
 
 def _shapes() -> Array:

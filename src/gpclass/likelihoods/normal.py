@@ -1,24 +1,28 @@
-"""The normal hazard phi(z) / Phi(z), relatively accurate in both tails."""
+"""The normal distribution's log cdf and hazard phi(z) / Phi(z), accurate in both tails."""
 
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import erfcx
+from scipy.special import erfcx, log_ndtr
 
-from gpclass.likelihoods.base import Array
+from gpclass.likelihoods.results import Array
 
-# log Phi(-1e150) = -5e299; squares of what lies beyond would overflow.
-FAR: Final = 1e150
+# z is clipped to +-Z_LIMIT: log Phi(-1e150) = -5e299, and squares of more would overflow.
+Z_LIMIT: Final = 1e150
 
-# From t = -z = 4 on Laplace's continued fraction has 1e-16 within this depth, and below it the
+# From t = -z = 4 on Laplace's continued fraction has 1e-16 within this depth; below it the
 # subtractions cost at most t^4 roundings.
-_TAIL, _DEPTH = 4.0, 40
+TAIL_START: Final = 4.0
+TAIL_DEPTH: Final = 40
 
-_SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
+
+def log_cdf(z: Array) -> Array:
+    """``log Phi(z)``, finite for every finite z."""
+    return np.asarray(log_ndtr(np.clip(z, -Z_LIMIT, Z_LIMIT)), dtype=float)
 
 
 class Mills(NamedTuple):
-    """The hazard ``r = phi(z) / Phi(z)`` and what cancels if taken from it, in the far tail.
+    """The hazard ``r = phi(z) / Phi(z)`` and three terms that would cancel if computed from it.
 
     ``drift = z + r``, ``slack = 1 - r (z + r)`` and ``third = r ((z + r)(z + 2r) - 1)``.
     """
@@ -37,17 +41,17 @@ def mills(z: Array) -> Mills:
     26.2.14), so that z + r = K1 and, by ``K1 (t + K2) = 1`` and ``K2 (t + K3) = 2``,
     ``1 - r K1 = K1 (K2 - K1)`` and ``third = r K1^2 K2 (K3 - K2)``, where K3 - K2 is near 1/t.
     """
-    shape, z = np.shape(z), np.ravel(z)
-    near = np.maximum(z, -_TAIL)
-    hazard = np.asarray(_SQRT_2_OVER_PI / erfcx(-near / np.sqrt(2.0)), dtype=float)
+    shape, z = np.shape(z), np.clip(np.ravel(z), -Z_LIMIT, Z_LIMIT)
+    near = np.maximum(z, -TAIL_START)
+    hazard = np.asarray(np.sqrt(2.0 / np.pi) / erfcx(-near / np.sqrt(2.0)), dtype=float)
     drift = near + hazard
     slack = 1.0 - hazard * drift
     third = hazard * (drift * (drift + hazard) - 1.0)
-    (tail,) = np.nonzero(z < -_TAIL)
+    (tail,) = np.nonzero(z < -TAIL_START)
     if tail.size:
         t = -z[tail]
         k3 = np.zeros_like(t)
-        for j in range(_DEPTH, 2, -1):
+        for j in range(TAIL_DEPTH, 2, -1):
             k3 = j / (t + k3)
         k2 = 2.0 / (t + k3)
         k1 = 1.0 / (t + k2)

@@ -1,0 +1,84 @@
+"""Runs of an optimiser from several starts, and several problems learnt side by side."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.learning.learner import Learned, Learner, Progress, node_at
+from gpclass.learning.objective import RunResult
+from gpclass.learning.parallel import SMALL, runs_here, side_by_side
+from gpclass.learning.problem import Problem
+
+Array = NDArray[np.float64]
+# One optimisation of a problem from a start, with sites for the first inference; picklable.
+Run = Callable[[Problem, Array, Any, Progress | None], RunResult]
+
+
+def from_every_start(
+    run: Run,
+    problem: Problem,
+    starts: Array,
+    *,
+    init: Any,
+    n_jobs: int | None,
+    progress: Progress | None,
+) -> Learned:
+    """Run from every start and keep the best; several runs take one BLAS thread each."""
+    bounds = problem.bounds
+    if (bounds[:, 0] == bounds[:, 1]).all():
+        # nothing is free: no hyperparameters, or each between two equal bounds
+        return Learned((node_at(problem, bounds[:, 0], init),))
+    here = runs_here(len(starts), n_jobs)
+    results: list[RunResult] = side_by_side(
+        run,
+        [(problem, start, init, progress if here else None) for start in starts],
+        n_jobs=n_jobs,
+        single_thread=len(starts) > 1 or problem.n_rows < SMALL,
+    )
+    if progress is not None and not here:
+        for result in results:
+            progress(result.run.log_evidence)
+    best = max(results, key=lambda result: result.rank).chosen
+    runs = tuple(result.run for result in results)
+    if best is None:
+        # Where not even the start can be evaluated this raises in the kernel's own words. Else
+        # rounding rules everywhere, and the outcome there says so.
+        problem.evaluate(starts[0])
+        return Learned((node_at(problem, starts[0], None),), runs)
+    return Learned((node_at(problem, best.theta, best.sites),), runs)
+
+
+def learn_all(
+    learner: Learner,
+    problems: Sequence[Problem],
+    starts: Sequence[Array],
+    inits: Sequence[Any],
+    *,
+    n_jobs: int | None,
+    progress: Progress,
+) -> list[Learned]:
+    """Learn each problem: one by its restarts in parallel, several side by side.
+
+    ``starts`` are arrays of shape (r, p), ``inits`` sites or None, one a problem. ``progress`` is
+    called after each evaluation of the evidence, or each problem where they are parallel.
+    """
+    tasks = list(zip(problems, starts, inits, strict=True))
+    if len(tasks) == 1:
+        problem, start, init = tasks[0]
+        return [learner.learn(problem, start, init=init, n_jobs=n_jobs, progress=progress)]
+    here = runs_here(len(tasks), n_jobs)
+    learn = partial(_learn, learner, progress if here else None)
+    results = side_by_side(learn, tasks, n_jobs=n_jobs, single_thread=True)
+    if not here:
+        for result in results:
+            progress(result.log_evidence)
+    return results
+
+
+def _learn(
+    learner: Learner, progress: Progress | None, problem: Problem, starts: Array, init: Any
+) -> Learned:
+    return learner.learn(problem, starts, init=init, n_jobs=1, progress=progress)
