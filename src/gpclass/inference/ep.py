@@ -16,7 +16,14 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import Limits, SiteRule, Solver, Sweep, first_to_converge, mismatch
+from gpclass.inference.solvers.rule import (
+    Limits,
+    SiteRule,
+    Solver,
+    Sweep,
+    first_to_converge,
+    mismatch,
+)
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.priors import Prior

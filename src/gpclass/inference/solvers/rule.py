@@ -23,6 +23,8 @@ LARGEST_RESIDUAL: Final = 1e-3
 # Rounding of K, in its own units, that is as large as the information of a label: the precision
 # of a probit or logit site is at most one.
 LARGEST_ROUNDING: Final = 0.25
+# Sweeps where rounding of K leaves no solution to be found.
+HOPELESS_SWEEPS: Final = 5
 # Rounding of an objective, in units of float64's at its size: it is a sum over pairs of rows.
 OBJECTIVE_NOISE: Final = 1e4
 
@@ -168,7 +170,8 @@ def first_to_converge(
     if that is near a fixed point or has raised an objective, else from the same sites as the
     first. Where rounding of K leaves no solution the first solver is the only one.
     """
-    end = solvers[0](limits.max_iter).run(sites)
+    few = min(limits.max_iter, HOPELESS_SWEEPS)
+    end = solvers[0](few if rounding_rules(rule.prior) else limits.max_iter).run(sites)
     left = limits.fallback * limits.max_iter
     for i, solver in enumerate(solvers[1:], 2):
         if end.outcome.converged or left < 1 or rounding_of(rule.prior) > LARGEST_RESIDUAL:
