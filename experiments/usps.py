@@ -23,7 +23,6 @@ from gpclass import GaussianProcessClassifier
 from gpclass.inference import EP, Laplace
 from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.learning import JointProblem
-from gpclass.learning.search import bfgs_update
 from gpclass.likelihoods import Logit, Probit
 from gpclass.metrics import information_bits
 
@@ -65,6 +64,15 @@ def kernel_of(theta: np.ndarray) -> Any:
 def memory() -> float:
     """Largest resident size of the process so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def bfgs_update(H: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Inverse of the Hessian after a step s by which the gradient changed by y, if s^T y > 0."""
+    if not s @ y > 0:
+        return H
+    rho = 1.0 / (s @ y)
+    V = np.eye(len(s)) - rho * np.outer(s, y)
+    return V @ H @ V.T + rho * np.outer(s, s)
 
 
 class Ascent:

@@ -16,16 +16,8 @@ Table = tuple[Any, NDArray[Any]]
 class FolderTable:
     """A data set of the local folder.
 
-    Attributes
-    ----------
-    files : tuple of str
-        The files it is made of, without the .gz that a CSV file may have.
-    target : str
-        Name of the class column.
-    description : str
-        What a row is, and what was left out.
-    build : callable
-        From the contents of the files to (X, y).
+    Its files (without the .gz that a CSV may have), class column, what a row is and what was left
+    out, and what makes (X, y) of the files' contents.
     """
 
     files: tuple[str, ...]

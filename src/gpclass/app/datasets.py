@@ -100,12 +100,8 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     ValueError
         If the name is unknown, the file cannot be read as a table, the target is not a column,
         columns hold text or missing values, or a checksum differs.
-    FileNotFoundError
-        If the file is missing, or ``GPCLASS_DATA`` is unset for a table of that folder.
-    ConnectionError
-        If OpenML cannot be reached.
-    ImportError
-        If pandas (or pyarrow for Parquet) is missing.
+    FileNotFoundError, ConnectionError, ImportError
+        If the file or the local folder, OpenML, or pandas is missing.
 
     Examples
     --------

@@ -181,25 +181,12 @@ class Comparison:
 
 
 def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[Any]:
-    """Check that a column ``y``, called ``name`` in messages, can be a class.
-
-    Returns
-    -------
-    classes : ndarray of shape (C,)
-        The classes, sorted.
+    """Check that a column ``y``, called ``name`` in messages, can be a class; return its classes.
 
     Raises
     ------
     ValueError
         If the column is continuous, has one class, or a class has fewer than `fewest` rows.
-
-    Examples
-    --------
-    >>> from gpclass.app.evaluation import check_classes
-    >>> check_classes([1, 1, 1], name="ill")
-    Traceback (most recent call last):
-        ...
-    ValueError: the target ill has one class only (1); at least two are needed.
     """
     y = np.asarray(y)
     if type_of_target(y, input_name=name) not in ("binary", "multiclass"):

@@ -11,8 +11,6 @@ from typing import Any
 from gpclass._version import __version__
 from gpclass.estimator.saving import trusted_types
 
-__all__ = ["load_model", "require_skops", "save_model"]
-
 _FORMAT = {"format": "gpclass model", "format_version": 2}
 
 
@@ -27,22 +25,7 @@ def require_skops() -> Any:
 
 
 def save_model(pipeline: Any, target: str, path: Path) -> None:
-    """Write a fitted pipeline.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        Fitted, with `predict_proba` and `classes_`.
-    target : str
-        Name of the class column, for who looks into the file.
-    path : Path
-        Its folder is made if need be.
-
-    Raises
-    ------
-    ImportError
-        If skops is missing.
-    """
+    """Write a fitted pipeline, and the name of the class column; the folder is made if need be."""
     skops_io = require_skops()
     path.parent.mkdir(parents=True, exist_ok=True)
     content = _FORMAT | {"written_by": __version__, "target": target, "pipeline": pipeline}
@@ -52,14 +35,8 @@ def save_model(pipeline: Any, target: str, path: Path) -> None:
 def load_model(path: Path) -> Any:
     """Read the pipeline of a file that `save_model` wrote.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is not of ours, is damaged, or holds types that are not trusted.
-    ImportError
-        If skops is missing.
+    Raises FileNotFoundError, and ValueError where the file is not of ours, is damaged, or holds
+    types that are not trusted.
     """
     skops_io = require_skops()
     if not path.is_file():

@@ -46,19 +46,10 @@ def probability_figure(
     figure : matplotlib.figure.Figure
         ``figure.savefig(path)`` writes it.
 
-    Raises
-    ------
-    ValueError
-        If there is no model, or probabilities are not valid.
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> from gpclass.app.picture import probability_figure
     >>> figure = probability_figure([0, 1, 1], {"GP": [0.2, 0.6, 0.9]})
-    >>> [ax.get_title() for ax in figure.axes]
-    ['Reliability', '', 'Error-reject curve']
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Endings of the files that are read and written.
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
-"""The endings of the files that are read and written."""
 
 
 def check_suffix(path: Path) -> None:
@@ -44,12 +44,7 @@ def unpacked(path: Path) -> bytes:
 def read_table(path: Path) -> tuple[Any, bytes]:
     """Read a CSV or Parquet file: its table, and the (unpacked) bytes that it was read from.
 
-    Raises
-    ------
-    ValueError
-        If the file has another ending, cannot be read as a table, or has no rows.
-    FileNotFoundError
-        If there is no such file.
+    Raises FileNotFoundError, and ValueError where it has another ending, is no table or is empty.
     """
     pd = require_pandas()
     check_suffix(path)
@@ -93,13 +88,7 @@ def class_labels(column: Any) -> NDArray[Any]:
 
 
 def write_table(frame: Any, path: Path) -> None:
-    """Write a frame without its index, by the ending of the file, whose folder is made if need be.
-
-    Raises
-    ------
-    ValueError
-        If the file has another ending.
-    """
+    """Write a frame without its index, by the ending of the file; make its folder."""
     check_suffix(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() in (".parquet", ".pq"):

@@ -105,11 +105,8 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
-        y_prob : array-like of shape (n, C) or (n,)
-            Predicted probabilities, columns in the order of `labels`.
-        labels : array-like of shape (C,), default=None
-            The classes in the order of the columns; by default sorted.
+        y_true, y_prob, labels
+            As in `gpclass.decision.error_reject_curve`.
         n_bins : int, default=10
             Number of bins; a bin without cases is left out.
         strategy : {"quantile", "uniform"}, default="quantile"
@@ -118,11 +115,6 @@ class ReliabilityDisplay:
             Confidence of the binomial intervals.
         name : str, default=None
             Label of the curve.
-
-        Raises
-        ------
-        ValueError
-            If the probabilities are not valid or an option is out of its range.
         """
         codes, proba, classes = check_probabilities(y_true, y_prob, labels)
         assert codes is not None
@@ -195,18 +187,10 @@ class ReliabilityDisplay:
         interval: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Draw the reliability diagram.
+        """Draw the diagram, in the style ``kwargs`` of ``Axes.plot``.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Label of the curve, in place of the one the display was made with.
-        ref_line, interval : bool, default=True
-            Whether to draw the diagonal, where probabilities are honest, and the intervals.
-        **kwargs : dict
-            Passed to the curve's ``Axes.plot``.
+        ``ref_line`` is the diagonal, where probabilities are honest; ``interval`` draws the
+        intervals, and ``name`` labels the curve in place of the display's.
         """
         ax = _axes(ax)
         label = self.name if name is None else name
@@ -286,17 +270,7 @@ class ErrorRejectDisplay:
         return cls.from_predictions(y, proba, labels=classes, ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the error-reject curve, both axes in per cent.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        name : str, default=None
-            Label of the curve, in place of the one the display was made with.
-        **kwargs : dict
-            Passed to the curve's ``Axes.plot``.
-        """
+        """Draw the curve, both axes in per cent, in the style ``kwargs`` of ``Axes.plot``."""
         ax = _axes(ax)
         label = self.name if name is None else name
         # The error rate is that of a whole group of accepted cases, so it changes in steps.

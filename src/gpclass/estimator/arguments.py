@@ -35,14 +35,10 @@ class Parts:
 
 
 def pick_parts(estimator: Any) -> Parts:
-    """Turn the arguments of the estimator into parts, and refuse what does not exist.
+    """Turn the arguments of the estimator into parts.
 
-    Raises
-    ------
-    ValueError
-        For a value that does not exist, with a list of those that do.
-    TypeError
-        For an argument of a wrong type.
+    Raises ValueError for a value that does not exist, with those that do, and TypeError for an
+    argument of a wrong type.
     """
     _check_integer("n_restarts_optimizer", estimator.n_restarts_optimizer, 0)
     _check_integer("max_iter_predict", estimator.max_iter_predict, 1)
@@ -74,13 +70,7 @@ def pick_parts(estimator: Any) -> Parts:
 
 
 def with_settings(likelihood: Any, settings: dict[str, Any]) -> Likelihood:
-    """Likelihood that differs in the settings named; a likelihood itself is frozen.
-
-    Raises
-    ------
-    ValueError
-        For a setting that it does not have.
-    """
+    """Likelihood that differs in the settings named; ValueError where it lacks one."""
     known = get_likelihood(likelihood)
     unknown = sorted(settings.keys() - known.get_params().keys())
     if unknown:

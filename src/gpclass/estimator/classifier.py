@@ -324,7 +324,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     @property
     def likelihood_(self) -> Likelihood | list[Likelihood]:
         """Likelihood with the hyperparameters that were learnt (a list for several problems)."""
-        return self._of_models(lambda model: model.problem.likelihood)  # type: ignore[no-any-return]
+        found: Likelihood | list[Likelihood] = self._of_models(lambda m: m.problem.likelihood)
+        return found
 
     @property
     def approximation_(self) -> Approximation | list[Approximation] | Any:

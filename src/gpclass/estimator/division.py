@@ -22,16 +22,7 @@ class Division(NamedTuple):
 
 
 def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division:
-    """Make the problems of a table.
-
-    Parameters
-    ----------
-    parts : Parts
-    kernels : list of Kernel
-        One for all classes, or one a class.
-    X : ndarray of shape (N, d), or whatever the kernel takes
-    table : Rows
-        Classes and weights of the rows.
+    """Make the problems of a table, with one kernel for all classes or one a class.
 
     Raises
     ------

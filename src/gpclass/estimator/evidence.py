@@ -28,19 +28,8 @@ class EvidenceAt(NamedTuple):
 def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) -> EvidenceAt:
     """Evaluate the mean evidence of k models; a prior over hyperparameters is no part of it.
 
-    Parameters
-    ----------
-    models : sequence of k Model
-    theta : array-like of shape (p,), (k * p,), or without the likelihood's hyperparameters
-        Of all models, or of each in turn.
-    eval_gradient : bool
-
-    Raises
-    ------
-    TypeError
-        For a theta that is no numbers.
-    ValueError
-        For a theta of another length.
+    ``theta`` has shape (p,), for all models, or (k * p,), each in turn; the likelihood's
+    hyperparameters may be left out. TypeError or ValueError where it is something else.
     """
     try:
         theta = np.asarray(theta, dtype=np.float64)

@@ -21,15 +21,7 @@ from gpclass.learning import JointProblem, KeepFixed, Learner, Problem, draw_sta
 
 
 def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
-    """Kernels that learning starts from: one for all classes, or one a class.
-
-    Parameters
-    ----------
-    kernel : Kernel, list of Kernel, "precomputed" or None
-        The estimator's argument.
-    X : sequence of n inputs
-        Training inputs of positive weight, which the default kernel has its scale of.
-    """
+    """Kernels that learning starts from: one for all classes, or one a class."""
     if kernel is None:
         return [default_kernel(X)]
     if isinstance(kernel, list | tuple):
@@ -40,15 +32,9 @@ def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
 def learn_models(
     estimator: Any, division: Division, learner: Learner
 ) -> tuple[list[Model], OptimizerReport]:
-    """Learn the problems.
+    """Learn the problems with the settings of the estimator, and report every run.
 
-    Parameters
-    ----------
-    estimator : GaussianProcessClassifier
-        Says how: ``n_restarts_optimizer``, ``random_state``, ``n_jobs``, ``verbose``, and with
-        ``warm_start`` the sites of its last fit are a start where they are as many.
-    division : Division
-    learner : Learner
+    With ``warm_start`` the sites of the estimator's last fit are a start where they are as many.
     """
     problems = division.problems
     n_restarts = 0 if isinstance(learner, KeepFixed) else int(estimator.n_restarts_optimizer)
@@ -84,20 +70,7 @@ def _sites_for(problem: Problem, model: Model) -> Any:
 
 
 def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
-    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound.
-
-    Parameters
-    ----------
-    names : sequence of str
-        What each problem is called.
-    models : sequence of Model
-    bounds : bool
-        Whether to warn of bounds, in scikit-learn's own words.
-
-    Warns
-    -----
-    JitterWarning, ConvergenceWarning
-    """
+    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound."""
     for name, model in zip(names, models, strict=True):
         jitter = model.problem.jitter
         if jitter > 0:

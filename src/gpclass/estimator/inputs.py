@@ -125,14 +125,7 @@ KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, FloatTable, Objects)
 
 
 def inputs_of(kernel: Any, X: Any) -> Inputs:
-    """Return a new object of the kind that X is, before it has seen the table.
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> type(inputs_of(RBF(), [[0.0], [1.0]])).__name__
-    'FloatTable'
-    """
+    """Return a new object of the kind that X is, by the estimator's argument ``kernel``."""
     return next(kind for kind in KINDS if kind.takes(kernel, X))()
 
 
@@ -227,32 +220,15 @@ def _numbers(X: Any) -> Any:
 
 
 def numeric_columns(frame: Any, name: str) -> Any:
-    """Columns of a frame as numbers.
+    """Columns of a frame, called ``name`` in messages, as a frame of float64.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame of shape (n, d)
-        Booleans become 0 and 1, text that is a number becomes that number.
-    name : str
-        What the table is called in messages.
-
-    Returns
-    -------
-    numbers : pandas.DataFrame of float64, of shape (n, d)
+    Booleans become 0 and 1, text that is a number becomes that number.
 
     Raises
     ------
     ValueError
         If there is no column, a name occurs twice, or columns hold text that is not a number,
         missing values or infinity.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from gpclass.estimator.inputs import numeric_columns
-    >>> frame = pd.DataFrame({"ill": [True, False], "age": ["3", "5"]})
-    >>> numeric_columns(frame, "the table").to_numpy().tolist()
-    [[1.0, 3.0], [0.0, 5.0]]
     """
     pd = import_module("pandas")
     if frame.shape[1] == 0:

@@ -127,13 +127,7 @@ def faced(problem: Any, X: Any) -> Any:
 
 
 def cross_covariance(problem: Any, X: Any) -> tuple[Any, Array]:
-    """Covariance of training and new inputs, and the new ones' prior variances.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        Where a variance is negative.
-    """
+    """Covariance of training and new inputs, and prior variances, which must not be negative."""
     # an overflow is found and told by the caller
     with np.errstate(over="ignore", invalid="ignore"):
         K_cross, k_diag = problem.cross(faced(problem, X))
@@ -191,12 +185,7 @@ def draw(mean: Array, covariance: Array, n_samples: int, rng: np.random.RandomSt
 
 
 def check_sample_count(n_samples: Any) -> None:
-    """Refuse what is no number of samples.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse what is no number of samples."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, numbers.Integral):
         raise TypeError(f"n_samples must be an integer, got {n_samples!r}")
     if n_samples < 1:
@@ -204,13 +193,7 @@ def check_sample_count(n_samples: Any) -> None:
 
 
 def check_sample_size(size: int) -> None:
-    """Refuse to draw more values together than have a covariance in memory.
-
-    Raises
-    ------
-    ValueError
-        Naming what it would take.
-    """
+    """Refuse to draw more values together than have a covariance in memory."""
     if size > MAX_SAMPLE_SIZE:
         raise ValueError(
             f"a draw of {size} latent values together needs {3 * 8e-9 * size**2:.0f} GB: draw for "

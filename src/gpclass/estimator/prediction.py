@@ -36,13 +36,7 @@ def class_probabilities(
 def class_latents(
     models: Models, decomposition: Decomposition, n_classes: int, X: Any
 ) -> tuple[Array, Array]:
-    """Means (m, C) and covariances (m, C, C) of the classes' latents.
-
-    Raises
-    ------
-    ValueError
-        For one against one, which has none.
-    """
+    """Means (m, C) and covariances (m, C, C) of the classes' latents; none for one against one."""
     if isinstance(models[0], JointModel):
         return models[0].latent(X)
     _check_latents(decomposition, n_classes)
@@ -61,13 +55,7 @@ def class_samples(
     n_samples: int,
     rng: np.random.RandomState,
 ) -> Array:
-    """Draws of the classes' latents at all rows together, shape (m, C, n_samples).
-
-    Raises
-    ------
-    ValueError
-        As `class_latents`.
-    """
+    """Draws of the classes' latents at all rows together, shape (m, C, n_samples)."""
     if isinstance(models[0], JointModel):
         return models[0].sample(X, n_samples, rng)
     _check_latents(decomposition, n_classes)

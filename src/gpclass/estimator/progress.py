@@ -7,13 +7,7 @@ from typing import Any, Self, final
 
 @final
 class EvidenceProgress:
-    """Context manager whose `update` shows how often the evidence was evaluated and its best.
-
-    Parameters
-    ----------
-    verbose : int
-        0 shows nothing.
-    """
+    """Shows, unless ``verbose`` is 0, how often the evidence was evaluated, and the best so far."""
 
     def __init__(self, verbose: int) -> None:
         self.verbose = verbose

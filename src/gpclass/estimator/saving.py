@@ -30,10 +30,6 @@ from gpclass.priors.classes import ClassSites, DenseClasses
 def trusted_types() -> list[str]:
     """Names of our types that a fitted classifier may contain, as skops wants them.
 
-    Returns
-    -------
-    names : list of str
-
     Examples
     --------
     >>> import gpclass

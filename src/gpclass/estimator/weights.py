@@ -34,13 +34,7 @@ class Rows(NamedTuple):
 
 
 def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
-    """Read labels and weights; the parameters are those of `row_weights`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `row_weights`, for labels that are no classes, and for fewer than two classes.
-    """
+    """Read labels and weights; raises as `row_weights`, and for fewer than two classes."""
     check_classification_targets(y)
     weights = row_weights(X, y, sample_weight, class_weight)
     used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
@@ -55,19 +49,7 @@ def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) ->
 
 
 def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
-    """Sample weights times class weights.
-
-    Parameters
-    ----------
-    X : array-like of n rows
-    y : ndarray of shape (n,)
-        Labels.
-    sample_weight : array-like of shape (n,), number or None
-    class_weight : dict, "balanced" or None
-
-    Returns
-    -------
-    weights : ndarray of shape (n,), or None where there are neither
+    """Sample weights times class weights, shape (n,); None where there are neither.
 
     Raises
     ------
@@ -96,15 +78,10 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
 
 
 def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
-    """Weight of each row's class, shape (n,).
+    """Weight of each row's class, shape (n,); raises as `row_weights`.
 
     "balanced" is the total weight over the number of classes and the class's own weight, so that
     a row of weight 2 counts as two rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As in `row_weights`.
     """
     classes, codes = np.unique(y, return_inverse=True)
     if isinstance(class_weight, str):

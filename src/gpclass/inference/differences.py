@@ -63,17 +63,9 @@ class DifferencePosterior:
         *,
         description: str = "K",
     ) -> "DifferencePosterior":
-        """Condition the prior of the differences on their sites.
+        """Condition the prior of the differences on N sites, of precisions of any sign.
 
-        Parameters
-        ----------
-        K : ndarray of shape (n, n), or sequence of C of them
-        codes : ndarray of shape (n,)
-        n_classes : int
-        sites : Sites
-            N of them, of precisions of any sign.
-        description : str, default="K"
-            What K came from, for error messages.
+        ``K`` and ``codes`` are as for `Differences`; ``description`` names K in error messages.
 
         Raises
         ------

@@ -24,9 +24,7 @@ from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference_probabilities
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
-from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
-from gpclass.priors.differences import Differences
 from gpclass.priors.joint import JointPrior
 from gpclass.priors.nested import NestedPrior
 
@@ -100,14 +98,6 @@ class JointScheme(ABC):
         """Approximate the posterior of the latents of all classes; ``init`` is a start or None."""
 
     @abstractmethod
-    def site_prior(self, problem: JointTerms, prior: JointPrior) -> Any:
-        """Prior of the latents that have a site each, or of all classes' where these share one."""
-
-    @abstractmethod
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """Cotangent of K, (n, n) if shared, else (C, n, n), from that of the site prior."""
-
-    @abstractmethod
     def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the sites that were found."""
 
@@ -141,14 +131,6 @@ class Softmax(JointScheme):
         assert isinstance(method, Laplace)
         run = SoftmaxLaplace(max_iter=method.max_iter, tol=method.tol)
         return run(prior, problem.codes, weights=problem.weights, init=init)
-
-    def site_prior(self, problem: JointTerms, prior: JointPrior) -> JointPrior:
-        """Prior of the latents of all classes."""
-        return prior
-
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """G itself."""
-        return G
 
     def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the rows' sites."""
@@ -189,18 +171,10 @@ class MultinomialProbit(JointScheme):
         assert isinstance(method, EP)
         return nested_ep(prior, problem.codes, method, weights=problem.weights, init=init)
 
-    def site_prior(self, problem: JointTerms, prior: JointPrior) -> NestedPrior:
-        """Prior of the differences with the rows' noise."""
-        counts = None if problem.weights is None else copies_of(problem.weights)
-        return NestedPrior(prior, problem.codes, counts)
-
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """G itself: `NestedPrior` gathers it."""
-        return G
-
     def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the sites, the rows' noise integrated out."""
-        nested = self.site_prior(problem, prior)
+        counts = None if problem.weights is None else copies_of(problem.weights)
+        nested = NestedPrior(prior, problem.codes, counts)
         return ClassPosterior.from_sites(prior, nested.class_sites(sites))
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
@@ -245,16 +219,6 @@ class LatentDifferences(JointScheme):
             init=init,
             description=dense.description,
         )
-
-    def site_prior(self, problem: JointTerms, prior: JointPrior) -> DensePrior:
-        """Prior of the differences."""
-        dense = _dense(prior)
-        K = Differences(problem.codes, prior.n_classes).covariance(dense.held)
-        return DensePrior(K, dense.description)
-
-    def to_covariance(self, problem: JointTerms, G: Array, *, shared: bool) -> Array:
-        """Gather what each entry of K does to the differences."""
-        return Differences(problem.codes, problem.n_classes).pullback(G, shared=shared)
 
     def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the prior of the differences on their sites."""

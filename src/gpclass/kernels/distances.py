@@ -79,19 +79,7 @@ class Distances:
     zero diagonal. Distances to new rows are sums of squared differences, so that an entry depends
     on its two rows and not on the others. Coordinates are clipped to 1.8e308 length-scales.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    X_new : ndarray of shape (m, d) or None
-        None: the columns are the training rows.
-    length_scale : float or ndarray of shape (d,)
-    gram : bool
-        Whether an absolute error of 1e-13 in r^2 may stand; under a square root it may not.
-
-    Raises
-    ------
-    ValueError
-        If there is neither one length-scale nor one a column.
+    ``gram`` says that an absolute error of 1e-13 in r^2 may stand; under a square root it may not.
     """
 
     def __init__(self, X: Array, X_new: Array | None, length_scale: Any, *, gram: bool) -> None:

@@ -105,22 +105,13 @@ def new_diagonal(X_new: Any, X_train: Any) -> Array:
 
 
 def validate_precomputed(K: Any) -> Array:
-    """Check a user's Gram matrix of the training points.
-
-    Parameters
-    ----------
-    K : array-like of shape (n, n)
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        K as C-contiguous float64; a copy only where it was not.
+    """Return a user's Gram matrix (n, n) as C-contiguous float64.
 
     Raises
     ------
     ValueError
-        If K is not square, not finite, not symmetric to 1e-10 of its largest entry, or has a
-        negative diagonal. Whether it is positive definite shows when it is factorised.
+        If it is not square, finite and symmetric to 1e-10 of its largest entry, or has a negative
+        diagonal. Whether it is positive definite shows when it is factorised.
     """
     matrix = np.ascontiguousarray(square_gram(K))
     if not np.isfinite(matrix).all():
@@ -143,15 +134,9 @@ def validate_precomputed(K: Any) -> Array:
 
 
 def take(kernel: Any, X: Any, rows: Any) -> Any:
-    """Training inputs restricted to some rows.
+    """Training inputs restricted to some rows (slice, numbers or booleans).
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    X : array-like of shape (n, ...) or sequence of n objects
-        For `Precomputed` the Gram matrix (n, n): both its axes are restricted. The result is a
-        list for inputs that are no array.
-    rows : slice, ndarray of int or ndarray of bool of shape (n,)
+    For `Precomputed`, both axes of the Gram matrix are. A sequence that is no array becomes a list.
     """
     if uses_precomputed(kernel):
         K = square_gram(X)
@@ -165,13 +150,8 @@ def take(kernel: Any, X: Any, rows: Any) -> Any:
 def restrict(kernel: Any, X_new: Any, rows: Any, n_train: int) -> Any:
     """Restrict new inputs to what faces a model that was trained on ``take(kernel, X, rows)``.
 
-    For `Precomputed`, X_new has shape (m, n_train) or (m, n_train + 1): the columns of these rows
-    are left, and the column of variances where there is one. Else it is X_new itself.
-
-    Raises
-    ------
-    ValueError
-        For `Precomputed`, if X_new has neither ``n_train`` nor ``n_train + 1`` columns.
+    For `Precomputed` these are the columns of the rows, and the column of variances where there is
+    one; else X_new itself.
     """
     if not uses_precomputed(kernel):
         return X_new

@@ -32,14 +32,7 @@ def side_by_side(
     parallel get one thread each whether they do or not. The limit belongs to a process: it is set
     here, once, for this one and all its threads, and by each task for a process of its own.
 
-    Parameters
-    ----------
-    function : callable
-    tasks : sequence of tuple
-    n_jobs : int or None
-        As in joblib, whose backend is the user's choice.
-    single_thread : bool
-        Whether BLAS is limited to one thread.
+    ``n_jobs`` is as in joblib, whose backend is the user's choice.
     """
     with one_blas_thread(single_thread):
         if effective_n_jobs(n_jobs) == 1 or len(tasks) == 1:

@@ -26,15 +26,7 @@ def from_every_start(
     n_jobs: int | None,
     progress: Progress | None,
 ) -> Learned:
-    """Run from every start and keep the best.
-
-    Several runs take one BLAS thread each whatever n_jobs is.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        Where the evidence cannot be evaluated at any start.
-    """
+    """Run from every start and keep the best; several runs take one BLAS thread each."""
     bounds = problem.bounds
     if (bounds[:, 0] == bounds[:, 1]).all():
         # nothing is free: no hyperparameters, or each between two equal bounds
@@ -70,16 +62,8 @@ def learn_all(
 ) -> list[Learned]:
     """Learn each problem: one by its restarts in parallel, several side by side.
 
-    Parameters
-    ----------
-    learner : Learner
-    problems : sequence of k Problem
-    starts : sequence of k ndarrays of shape (r, p)
-    inits : sequence of k Sites or None
-    n_jobs : int or None
-        Tasks at a time; the result does not depend on it.
-    progress : callable
-        Called after each evaluation of the evidence, or each problem where they are parallel.
+    ``starts`` are arrays of shape (r, p), ``inits`` sites or None, one a problem. ``progress`` is
+    called after each evaluation of the evidence, or each problem where they are parallel.
     """
     tasks = list(zip(problems, starts, inits, strict=True))
     if len(tasks) == 1:

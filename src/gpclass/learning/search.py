@@ -95,21 +95,9 @@ class Stages(NamedTuple):
 def maximise(
     objective: Objective, start: Array, settings: SearchSettings
 ) -> tuple[str, Point | None]:
-    """Maximise an objective from a start.
+    """Maximise an objective, whose problem becomes that of each stage in turn.
 
-    Parameters
-    ----------
-    objective : Objective
-        Its problem is replaced by that of each stage.
-    start : ndarray of shape (p,)
-    settings : SearchSettings
-
-    Returns
-    -------
-    message : str
-        Why it ended.
-    point : Point or None
-        The best that was seen, refined; None where no evaluation succeeded.
+    Returns why it ended, and the best point, refined; None where no evaluation succeeded.
     """
     problem, bounds = objective.problem, objective.problem.bounds
     stages = Stages.of(problem, settings)

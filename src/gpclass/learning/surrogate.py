@@ -91,13 +91,7 @@ class Surrogate:
     def of(
         cls, problem: Problem, theta: Array, sites: Any, value: float, gradient: Array
     ) -> "Surrogate":
-        """Hold the sites that were found at theta, where the evidence has this value and gradient.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where the sites have no proper posterior.
-        """
+        """Hold the sites found at theta, where the evidence has this value and gradient."""
         there = problem.at(theta)
         terms = _label_terms(there, sites)
         plain = cls(problem, theta, sites, terms, 0.0, np.zeros(len(theta)))
@@ -137,5 +131,5 @@ def _label_terms(there: Problem, sites: Any) -> LabelTerms | None:
     if not len(there.likelihood.theta):
         return None
     posterior, copies = there.site_terms(there.posterior(there.prior(), sites))
-    cavities = Cavities.of(posterior, copies.count)
+    cavities = Cavities.of(posterior.with_covariance(), copies.count)
     return LabelTerms(copies, cavities) if cavities.proper else None

@@ -75,28 +75,15 @@ def standardise(f: Array, mean: Array, sd: Array) -> Array:
 
 
 def mass_interval(exponent: Exponent, mean: Array, sd: Array) -> MassInterval:
-    """Find where a log-concave factor times a Gaussian has its mass.
+    """Find where a log-concave factor ``exp(k)`` times N(mean, sd^2) has its mass.
 
-    Parameters
-    ----------
-    exponent : callable
-        ``exponent(f, sites)`` gives a concave k and its first two derivatives at f, an array of
-        shape (..., n_sites), for the sites that the slice or index array selects.
-    mean, sd : ndarray of shape (n,)
-        Mean and standard deviation of the Gaussian, ``sd >= 0``.
+    ``exponent(f, sites)`` gives k and its first two derivatives at f, of shape (..., n_sites), for
+    the sites that the slice or index array selects. The mode is found within `MODE_GAP` of the
+    maximum. A site's result does not depend on the others.
 
-    Returns
-    -------
-    MassInterval
-        The mode, within `MODE_GAP` of the maximum, and the points on both sides where the
-        product has fallen by ``exp(-DROP)``. A site's result does not depend on the others.
-
-    Notes
-    -----
     The mode is the root of ``F(x) = x - sd k'(m + sd x)``, which increases with slope at least
     one. As k' decreases, the root lies between 0 and ``sd k'(m)``; the bends of a sigmoid
     tighten that bracket, then Newton steps from the better end, every third one a bisection.
-
     ``R(x) = log product(x) - log product(mode) + DROP`` is concave, so that a Newton step on it
     from outside the interval stays outside.
 
@@ -225,16 +212,7 @@ def panel_edges(points: list[Array], bends: list[Array], mean: Array, sd: Array)
 
 
 def panel_rule(edges: Array) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights on every panel.
-
-    Parameters
-    ----------
-    edges : ndarray of shape (n, n_panels + 1)
-
-    Returns
-    -------
-    x, weights : ndarray of shape (n, n_panels * ORDER)
-        ``(weights * g(x)).sum(axis=1)`` is the integral of g from the first edge to the last.
+    """Gauss-Legendre nodes and weights, (n, n_panels * ORDER) each, of edges (n, n_panels + 1).
 
     Examples
     --------

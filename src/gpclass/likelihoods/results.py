@@ -52,24 +52,12 @@ class ExpectedLogProb(NamedTuple):
 
 
 def linearisation(y: Array, log_z: Array, d_mean: Array, mean: Array, var: Array) -> Linearisation:
-    """Statistical linear regression from the tilted evidence of the rarer label.
+    """Statistical linear regression from the tilted evidence of the rarer label y; all (n,).
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        The label in {-1, +1} that is less probable under ``f ~ N(mean, var)``.
-    log_z, d_mean : ndarray of shape (n,)
-        Its log evidence and the derivative of that by the mean, as in `TiltedMoments`.
-    mean, var : ndarray of shape (n,)
-        Of the Gaussian.
-
-    Returns
-    -------
-    Linearisation
-        With q the evidence, ``E[y] = y (2q - 1)``, ``A = dE[y]/dm`` (Stein's identity
-        ``Cov[f, g(f)] = v dE[g(f)]/dm``) and ``Omega = 1 - E[y]^2 - A^2 v``, which is
-        ``4 q (1 - q - q d_mean^2 v)``: no digits are lost in either tail. Omega stays above
-        zero where q underflows; A is zero there.
+    With q the evidence, ``E[y] = y (2q - 1)``, ``A = dE[y]/dm`` (Stein's identity
+    ``Cov[f, g(f)] = v dE[g(f)]/dm``) and ``Omega = 1 - E[y]^2 - A^2 v``, which is
+    ``4 q (1 - q - q d_mean^2 v)``: no digits are lost in either tail. Omega stays above zero where
+    q underflows.
 
     References
     ----------

@@ -253,7 +253,7 @@ def _run(
     rng: np.random.Generator,
     report: Callable[[], None],
 ) -> _Run:
-    """Anneal along ``base(f) exp(beta ratio(f))``, with ``ratio = log p(y|f) - log prod_i site_i``."""
+    """Anneal along ``base(f) exp(beta ratio(f))``: ``ratio = log p(y|f) - log prod_i site_i``."""
     f = base.gaussian.draw(rng, n_chains).f
     chains = Chains(f, problem.log_likelihood(f))
     if chains.log_likelihood.min() < LOG_ZERO:

@@ -55,13 +55,13 @@ class PosteriorCovariance(ABC):
         The gradient of ``(nu^T m - log |I + T K|) / 2 + g^T m + h^T diag(Sigma)`` at fixed sites,
         ``G = (a a^T - R) / 2 + sym((P g) a^T) + P diag(h) P^T`` with ``P = (I + T K)^-1``,
         ``R = P T`` and ``a = P nu = K^-1 m``. g and h (None: zero) are the evidence's derivatives
-        by the marginal means and variances; h is zero where tau is. The
-        explicit and implicit terms of RW06 eq. 5.22 to 5.24 are Laplace's case.
+        by the marginal means and variances; h is zero where tau is. Laplace's method has RW06 eq.
+        5.22 to 5.24 from it.
         """
 
 
 class SequentialCovariance(ABC):
-    """Sigma while its sites change block by block (RW06 eq. 3.53); the caller owns it."""
+    """Sigma while the sites change block by block (RW06 eq. 3.70); the caller owns it."""
 
     @abstractmethod
     def rows(self, part: slice) -> Array:

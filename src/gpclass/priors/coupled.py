@@ -38,19 +38,9 @@ class CoupledFactor(JointFactor):
     ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities:
     ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C; K is never inverted.
 
-    Parameters
-    ----------
-    K : tuple of C ndarray of shape (n, n)
-        Prior covariances; one array repeated where the classes share it.
-    precisions : ndarray of shape (n, C)
-        d, with zeros in the rows without a site.
-    L : ndarray of shape (C, n, n)
-        L_c in the lower triangles, and E_c in the strict upper ones: half the memory of both.
-    E_diagonal : ndarray of shape (n, C)
-        Diagonals of E_c.
-    L_P : ndarray of shape (n, n)
-        Lower triangle; of P with ones on the diagonal in the rows without a site.
-    log_determinant : float
+    ``L`` of shape (C, n, n) holds L_c in its lower triangles and E_c, whose diagonals are
+    ``E_diagonal``, in its strict upper ones: half the memory of both. ``L_P`` is lower triangular,
+    of P with ones on the diagonal in the rows without a site.
 
     References
     ----------

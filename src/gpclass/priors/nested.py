@@ -126,14 +126,7 @@ class NestedPrior(Prior):
         raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":
-        """Factorise for site precisions (totals over a row's copies) that are not negative.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            For a negative precision, which no probit term has, and for a K that is not positive
-            semi-definite.
-        """
+        """Factorise for site precisions, totals over a row's copies; none may be negative."""
         if not (tau >= 0.0).all():
             raise NotPositiveDefiniteError(
                 f"site precisions under a NestedPrior must not be negative, got {np.min(tau)}"
@@ -202,15 +195,8 @@ class NestedFactor(SiteFactor):
     Every question goes to the classes' latents. With ``B = A^T (I + T U)^-1 r`` the solution x of
     ``(I + T K_g) x = r`` has ``A^T x = (I + W K)^-1 B``, whose entries at the other classes are
     those of x with the sign turned. ``|I + T K_g|`` is ``|I + W K|`` times ``1 + sum_j tau_j / m``
-    for every copy of every row.
-
-    Parameters
-    ----------
-    prior : NestedPrior
-    tau : ndarray of shape (N,)
-        Site precisions.
-    coupled : JointFactor or None
-        Of the classes' prior given the sites without u; None where all precisions are zero.
+    for every copy of every row. ``coupled`` is the factor of the classes' prior given the sites
+    without u, None where all precisions are zero.
     """
 
     has_products: ClassVar[bool] = False
@@ -234,11 +220,7 @@ class NestedFactor(SiteFactor):
         return self.coupled.log_det + float(m @ np.log1p(self.prior.row_sums(self.tau) / m))
 
     def solve(self, r: Array) -> Array:
-        """``(I + T K_g)^-1 r``, shape (N,).
-
-        Where the variances of K are large, a solution that is exact to rounding leaves much of r.
-        A second solve for what is left mends that.
-        """
+        """``(I + T K_g)^-1 r``; a second solve mends what rounding left where K is large."""
         if self.coupled is None:
             return r.copy()
         x = self._solve_once(self.coupled, r)
@@ -282,14 +264,7 @@ class NestedFactor(SiteFactor):
 @final
 @dataclass(frozen=True, eq=False)
 class NestedCovariance(PosteriorCovariance):
-    """Marginal variances under a `NestedPrior` given sites.
-
-    Parameters
-    ----------
-    factor : NestedFactor
-    variances : ndarray of shape (N,)
-        For one copy of each row.
-    """
+    """Marginal variances under a `NestedPrior` given sites, for one copy of each row."""
 
     factor: NestedFactor
     variances: Array
@@ -301,13 +276,7 @@ class NestedCovariance(PosteriorCovariance):
     def pullback(
         self, a: Array, by_mean: Array | None = None, by_variance: Array | None = None
     ) -> Any:
-        """``d log Z / dK`` by the classes' covariances, as `JointFactor.pullback` gives it.
-
-        Raises
-        ------
-        NotImplementedError
-            With adjoints: EP, for which this prior is made, is stationary in its sites.
-        """
+        """`JointFactor.pullback`; without adjoints, since EP is stationary in its sites."""
         if by_mean is not None or by_variance is not None:
             raise NotImplementedError("a NestedPrior has the explicit gradient alone, as EP asks")
         return self.factor.of_classes().pullback(self.factor.prior.gather(a))

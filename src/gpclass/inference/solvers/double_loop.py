@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
+from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import extrapolate
 from gpclass.inference.solvers.newton import EPS
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
 from gpclass.inference.solvers.rule import (
@@ -26,8 +26,6 @@ from gpclass.inference.solvers.rule import (
 
 Array = NDArray[np.float64]
 
-# Iterates that Anderson's acceleration combines.
-MEMORY: Final = 8
 # Steps of one inner minimisation, and trials of one line search.
 INNER_STEPS: Final = 10
 TRIALS: Final = 30
@@ -43,10 +41,26 @@ RUN_AWAY: Final = 1e6
 CG_STEPS: Final = 200
 # Factorisations for each outer step that is allowed, on average: most take one.
 FACTORISATIONS: Final = 4
+# Outer steps that an accelerated one combines.
+MEMORY: Final = 8
+
+
+def _fixed_point(tried: list[Array], found: list[Array]) -> Array:
+    """Where the map ``tried -> found`` has its fixed point, by Anderson acceleration.
+
+    The combination of ``found`` whose residual ``found - tried`` is least, with coefficients that
+    add up to one (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
+    """
+    if len(tried) == 1:
+        return found[-1]
+    residuals = np.array(found) - np.array(tried)
+    change = np.diff(residuals, axis=0)
+    coefficients = linalg.least_squares(change.T, residuals[-1], rcond=1e-10)
+    return np.asarray(found[-1] - coefficients @ np.diff(np.array(found), axis=0))
 
 
 class _Marginals(NamedTuple):
-    """Means and variances of the outer loop's marginals eta."""
+    """Means and variances of the outer loop's marginals."""
 
     m: Array
     v: Array
@@ -78,8 +92,9 @@ class _Outer:
         self.value, self.plain = inner.value, _Marginals(posterior.mean, posterior.variance)
         self.tried = [*self.tried, self._coordinates(self.eta)][-MEMORY:]
         self.found = [*self.found, self._coordinates(self.plain)][-MEMORY:]
-        m, log_v = np.split(extrapolate(self.tried, self.found), 2)
-        self.eta = _Marginals(m * self.deviation, np.exp(log_v))
+        m, log_v = np.split(_fixed_point(self.tried, self.found), 2)
+        # an extrapolation may go anywhere, but not beyond float64
+        self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
 
     def take_back(self) -> None:
         """Return to the plain step, which raises the value."""

@@ -51,14 +51,6 @@ def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
     """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38).
 
     One minus a probability is the sum of the others, which keeps its digits near one.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, C)
-    codes : ndarray of shape (n,)
-        Each row's class.
-    weights : ndarray of shape (n,)
-        Powers of the rows' terms.
     """
     rows = np.arange(len(F))
     shifted = F - F.max(axis=1, keepdims=True)
@@ -213,16 +205,8 @@ class SoftmaxMode:
 
     In pairs ``(A, F = K A)``. A direction solves ``(I + W K) dA = first - A``, as finely as
     Newton's own error deserves; see `NewtonSystems`. Every step must increase the objective (or,
-    where rounding hides that, reduce the gradient), and is halved until it does.
-
-    Parameters
-    ----------
-    prior : JointPrior
-    codes : ndarray of shape (n,)
-    weights : ndarray of shape (n,)
-    tol : float
-        `SoftmaxPoint.size` at which the mode counts as found.
-    max_iter : int
+    where rounding hides that, reduce the gradient), and is halved until it does. The mode counts as
+    found where `SoftmaxPoint.size` is below ``tol``.
     """
 
     prior: JointPrior

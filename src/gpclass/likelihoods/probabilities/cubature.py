@@ -16,52 +16,41 @@ every row on its own: a row's bits do not depend on its neighbours.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
-from scipy.stats import qmc
 
-from gpclass import linalg
 from gpclass.likelihoods.probabilities.noise import (
     GUMBEL_VARIANCE,
     noise_polynomials,
     noise_quantiles,
 )
+from gpclass.likelihoods.probabilities.points import normals, sobol
 
 Array = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 # Elements of one temporary array: a few of them lie in a level 2 cache.
-BLOCK = 32_000
-
-# Bits of a Sobol point, as scipy's default; 2^30 points are more than anyone waits for.
-BITS = 30
-
-# Bits of a point's number.
-INDEX_BITS = 21
-
-# Which scrambling: of 40, the one with the least errors at 64 to 1024 points on posteriors of six
-# and ten classes; half those of the median.
-SCRAMBLE = 1
+BLOCK: Final = 32_000
 
 # Probability that the maximum is below the range of the integral over it, at most.
-BELOW = 1e-6
+BELOW: Final = 1e-6
 
 # Spacing of the midpoint rule for the maximum, in standard deviations of the narrowest noise, of
 # one class: the maximum of K is narrower. Measured on 3 to 50 classes: errors of 2e-6 and less.
-SPACING, NARROWER = 0.85, 0.1
+SPACING: Final = 0.85
+NARROWER: Final = 0.1
 
 # Points by which the nodes are counted.
-PROBES = 32
+PROBES: Final = 32
 
 # Variance of the normal noise nearest to Gumbel noise: on random covariances of 3 to 30 classes and
 # sizes 9 and 30, the softmax less its normal counterpart has the least variance for 1.5 to 1.8.
-CONTROL = 1.6
+CONTROL: Final = 1.6
 
-_TINY = float(np.finfo(float).tiny)
+_TINY: Final = float(np.finfo(float).tiny)
 
 
 class Rows(NamedTuple):
@@ -83,110 +72,10 @@ class Rows(NamedTuple):
 Rule = Callable[[Rows, int, int], Array]
 
 
-# -- points ------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=64)
-def _columns(dim: int) -> NDArray[np.uint64]:
-    """Generator columns as they are, (dim, INDEX_BITS)."""
-    columns = np.empty((dim, INDEX_BITS), dtype=np.uint64)
-    engine = qmc.Sobol(dim, scramble=False, bits=BITS)
-    engine.random(1)
-    before = np.zeros(dim, dtype=np.uint64)
-    for b in range(INDEX_BITS):
-        # scipy's points come in the order of a Gray code: number 2^b is two columns
-        before = before ^ (engine.random(1)[0] * 2.0**BITS).astype(np.uint64)
-        columns[:, b] = before
-        if b + 1 < INDEX_BITS:
-            engine.fast_forward(2**b - 1)
-    return columns
-
-
-@lru_cache(maxsize=512)
-def _generator(dim: int, net: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Scrambled generator columns (dim, INDEX_BITS) and digital shift (dim, 1).
-
-    Linear matrix scrambling and a digital shift (Matousek 1998) with fixed bits; scipy's own
-    scrambling takes a random state, whose meaning may change from one version to the next.
-    """
-    columns = _columns(dim)
-    out, shift = np.zeros_like(columns), np.empty((dim, 1), dtype=np.uint64)
-    for k in range(dim):
-        bits = [
-            int(word)
-            for word in np.random.PCG64([SCRAMBLE, k, net] if net else [SCRAMBLE, k]).random_raw(
-                BITS + 1
-            )
-        ]
-        for i in range(BITS):
-            above = (1 << BITS) - (1 << (i + 1))
-            mask = np.uint64((bits[i] & above) | (1 << i))
-            parity = (np.bitwise_count(columns[k] & mask) & 1).astype(np.uint64)
-            out[k] |= parity << np.uint64(i)
-        shift[k] = bits[BITS] & ((1 << BITS) - 1)
-    return out, shift
-
-
-@lru_cache(maxsize=128)
-def sobol(dim: int, start: int, stop: int, fresh: bool = False) -> Array:
-    """Points start to stop of a scrambled Sobol sequence, shape (dim, stop - start), in (0, 1).
-
-    Their number is a power of two that divides start. If fresh, those from 2^k to 2^(k+1) are the
-    first of a sequence with a scrambling of their own. Twice as many points are then two
-    independent nets: worse than one where a rule converges fast, but how far apart they are is an
-    honest error, which two halves of one are not where it converges slowly.
-    """
-    net = start.bit_length() if fresh else 0
-    columns, shift = _generator(dim, net)
-    n = stop - start
-    start -= (1 << net) >> 1
-    word = shift.copy()
-    for b in range(INDEX_BITS):
-        if (start >> b) & 1:
-            word ^= columns[:, b : b + 1]
-    out = np.empty((dim, n), dtype=np.uint64)
-    out[:, :1] = word
-    for b in range(n.bit_length() - 1):
-        np.bitwise_xor(out[:, : 1 << b], columns[:, b : b + 1], out=out[:, 1 << b : 2 << b])
-    return np.asarray((out.astype(float) + 0.5) / 2.0**BITS)
-
-
-@lru_cache(maxsize=128)
-def normals(dim: int, start: int, stop: int, fresh: bool = False) -> Array:
-    """Points with their negatives, shape (dim, stop - start), of mean 0 and covariance I exactly.
-
-    So a rule is exact for cubic functions, which is what a posterior with little variance sees.
-    The covariance is that of all points from 2^k to 2^(k+1): a correction by fewer points has a
-    bias, of their number's inverse, that more points of the same would not lessen, nor show.
-    """
-    half = np.asarray(ndtri(sobol(dim, start // 2, stop // 2, fresh)))
-    begin = 1 << (start.bit_length() - 1) if start else 0
-    end = 2 * begin if start else stop
-    if end - begin >= 4 * dim:
-        half = linalg.solve_lower_columns_in_place(
-            _half_root(dim, begin // 2, end // 2, fresh), half.copy()
-        )
-    return np.concatenate([half, -half], axis=1)
-
-
-@lru_cache(maxsize=256)
-def _half_root(dim: int, start: int, stop: int, fresh: bool) -> Array:
-    """Cholesky factor of the points' second moments."""
-    size = min(stop - start, 1024)
-    moments = np.zeros((dim, dim))
-    for first in range(start, stop, size):
-        x = ndtri(sobol(dim, first, first + size, fresh))
-        moments += np.einsum("in,jn->ij", x, x)
-    return linalg.cholesky(moments / (stop - start), "the points' second moments")
-
-
 def _blocks(n_rows: int, per_row: int) -> Iterator[slice]:
     size = max(1, BLOCK // per_row)
     for start in range(0, n_rows, size):
         yield slice(start, start + size)
-
-
-# -- the rules ---------------------------------------------------------------------------------
 
 
 def softmax(rows: Rows, start: int, stop: int) -> Array:

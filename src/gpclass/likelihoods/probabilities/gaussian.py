@@ -55,7 +55,7 @@ class Cubature:
     negligible : float, default=2e-6
         A class whose probability is below this share of 1/C is not integrated over.
     chunk : int, default=250_000
-        Elements of the (rows, C, C) arrays that are worked on together: with about ten of them, 20 MB.
+        Elements of the (rows, C, C) arrays worked on together: about ten of them, 20 MB.
     """
 
     tolerance: float = 3e-5

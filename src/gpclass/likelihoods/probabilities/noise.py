@@ -27,17 +27,9 @@ _TINY = float(np.finfo(float).tiny)
 def noise_polynomials(shape: Array) -> tuple[Array, Array, Array]:
     """Ends and polynomials of ``u = -log(-log F)`` for noise of mean 0 and variance 1.
 
-    Parameters
-    ----------
-    shape : ndarray
-        The normal part of the variance: 0 for Gumbel noise, 1 for normal noise.
-
-    Returns
-    -------
-    lower, upper : ndarray
-        Where F is LEFT_TAIL, and 1 - RIGHT_TAIL.
-    coefficients : ndarray, one axis more
-        Of u in ``x = -1`` (lower) to ``x = 1`` (upper), powers ascending.
+    ``shape`` is the normal part of the variance: 0 for Gumbel noise, 1 for normal noise. The ends
+    are where F is LEFT_TAIL and 1 - RIGHT_TAIL; the coefficients, powers ascending along one more
+    axis, are those of u in ``x = -1`` (lower) to ``x = 1`` (upper).
     """
     if (shape == 1.0).all():
         table = _noise_table()[-1]
