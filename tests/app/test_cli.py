@@ -204,6 +204,7 @@ def test_three_classes_in_a_model_file(tmp_path):
         assert (predictions["predicted"] == y[::3].to_numpy()).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_missing_feature_columns_are_named(fail, iris, model, tmp_path):
     table = tmp_path / "t.csv"
     pd.read_csv(iris)[["length"]].to_csv(table, index=False)

@@ -565,6 +565,7 @@ def test_grid_search_over_the_kernels_parameters():
     np.testing.assert_allclose(search.predict_proba(NEW), best.predict_proba(NEW), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_grid_search_over_kernels_and_parts():
     grid = {
         "kernel": [None, RBF(1.0, "fixed")],
@@ -626,6 +627,7 @@ def console(request, monkeypatch):
         monkeypatch.setitem(sys.modules, "rich", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -98,6 +98,7 @@ def test_a_weight_is_the_row_repeated(multi_class, inference):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning", ["evidence", "em"])
 @pytest.mark.parametrize(("multi_class", "inference"), JOINT)
 def test_learning_reaches_a_maximum(multi_class, inference, learning):
@@ -108,6 +109,7 @@ def test_learning_reaches_a_maximum(multi_class, inference, learning):
     assert np.abs(gradient).max() < (1e-3 if learning == "evidence" else 3e-2)
 
 
+@pytest.mark.slow
 def test_both_learners_end_at_the_same_evidence():
     for inference in ("ep", "laplace"):
         found = [

@@ -204,6 +204,7 @@ def test_a_fixed_epsilon_stays():
     assert learnt.optimizer_report_.parameter_names == ("k1__constant_value", "k2__length_scale")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
 def test_the_likelihood_of_several_problems(multi_class):
     settings = {"likelihood": "threshold", "multi_class": multi_class}

@@ -165,6 +165,10 @@ def split_for(method, multi_class):
     return {"multi_class": multi_class} if method in JOINT else {}
 
 
+def slow_if_learnt(*case):
+    return pytest.mark.slow if case[-1] else ()
+
+
 def slow_unless_default(table, kernel, *_):
     return () if kernel in ("default", "dot product") else pytest.mark.slow
 
@@ -301,6 +305,7 @@ WEIGHTED_KERNELS = {"default": None, "rbf": RBF(1.0), "rough": 1e4 * Matern(1.0,
         ["every row", "every other row"],
         WEIGHTED_KERNELS,
         OPTIMIZERS,
+        marks=slow_if_learnt,
     ),
 )
 def test_any_size_of_weights(weight, method, table, which, kernel, optimizer):
@@ -370,6 +375,7 @@ def assert_equivalent(a, b, X_new, tol, reorder=None, of_probabilities=None):
         TWO_OR_THREE,
         QUICK,
         OPTIMIZERS,
+        marks=slow_if_learnt,
         # the evidence of these is flat: the maximum is not one point
         when=lambda kernel, _, method, optimizer: kernel not in FIXED_ONLY or optimizer is None,
     ),
@@ -432,7 +438,7 @@ def check_that_a_weight_is_a_number_of_copies(division, method, kernel, optimize
         ["default", "rbf", "rbf and white"],
         SPLITS,
         OPTIMIZERS,
-        marks=lambda *case: pytest.mark.slow if case[-1] else (),
+        marks=slow_if_learnt,
     ),
 )
 def test_weight_zero_leaves_a_row_out(kernel, multi_class, optimizer):
@@ -475,7 +481,8 @@ def test_weights_and_class_weights_multiply():
 
 @may_hit_bounds
 @pytest.mark.parametrize(
-    ("kernel", "division", "method", "optimizer"), pairs(LEARNABLE, TWO_OR_THREE, QUICK, OPTIMIZERS)
+    ("kernel", "division", "method", "optimizer"),
+    pairs(LEARNABLE, TWO_OR_THREE, QUICK, OPTIMIZERS, marks=slow_if_learnt),
 )
 def test_order_of_rows_and_names_of_classes_do_not_matter(kernel, division, method, optimizer):
     check_that_order_and_names_do_not_matter(division, METHODS[method], kernel, optimizer)
@@ -737,6 +744,7 @@ def test_a_kernel_without_a_gradient_serves_as_long_as_it_is_fixed():
         GaussianProcessClassifier(Faulty(fault="gradient of NaN")).fit(X, y)
 
 
+@pytest.mark.slow
 @may_hit_bounds
 @pytest.mark.parametrize(
     "fault",
@@ -1083,6 +1091,7 @@ hunt = settings(
 )
 
 
+@pytest.mark.slow
 @hunt
 @given(problem=problems(STATIONARY))
 def test_nothing_finite_breaks_a_stationary_kernel(problem):

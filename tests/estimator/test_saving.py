@@ -255,6 +255,7 @@ def test_copies_predict_the_same_bits(fitted, tmp_path):
         assert other.get_params().keys() == fitted.get_params().keys()
 
 
+@pytest.mark.slow
 def test_copies_are_whole(fitted):
     """The evidence, its gradient and another fit need what prediction does not."""
     other = pickle.loads(pickle.dumps(fitted))

@@ -40,6 +40,7 @@ def both_sides(K, y, **options):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("signal", [0.3, 1.0, 3.0])
 def test_the_truth_lies_between(n, signal):
@@ -64,6 +65,7 @@ def test_a_tight_prior_makes_both_bounds_exact():
     assert both_sides(K, y) == pytest.approx([3 * np.log(0.5)] * 2, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", [0.5, 2.0, 20.0, 500.0])
 def test_the_bounds_are_ordered(signal):
     for seed in range(3):

@@ -428,6 +428,7 @@ def test_weights_are_repetition(method, likelihood):
     np.testing.assert_allclose(got[1], want[1], atol=1e-7)
 
 
+@pytest.mark.slow
 @SHARED
 @EVERY_PAIR
 def test_gradient_by_differences(method, likelihood, shared):

@@ -21,8 +21,8 @@ MAX_SEARCH: Final = 40
 SEARCH_TOL: Final = 1e-11
 # Part of a marginal's precision by which rounding may make that of a cavity negative.
 ROUNDING: Final = 1e-13
-# Site precision beyond which sums of squares overflow.
-LARGEST_PRECISION: Final = 1e150
+# Site precision beyond which its products with means and variances may overflow.
+LARGEST_PRECISION: Final = 1e100
 
 
 def copies_of(weights: Array) -> Array:
