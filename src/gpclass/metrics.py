@@ -184,7 +184,8 @@ def information_bits(
     assert codes is not None
     weights = _weights(sample_weight, codes.size)
     if baseline is None:
-        reference: Floats = np.bincount(codes, weights=weights, minlength=classes.size)
+        counts = np.bincount(codes, weights=weights, minlength=classes.size)
+        reference = np.asarray(counts, dtype=np.float64)
     else:
         reference = check_array(baseline, ensure_2d=False, dtype=np.float64, input_name="baseline")
         if reference.shape != classes.shape:
