@@ -1,8 +1,4 @@
-"""Scores of predicted class probabilities that scikit-learn lacks.
-
-The log loss, the error rate and the area under the ROC curve are in :mod:`sklearn.metrics`; here
-are the information in bits of RW06 section 3.7 and a Brier score for any number of classes.
-"""
+"""Scores that scikit-learn lacks: information in bits, Brier score for any number of classes."""
 
 from typing import Any
 
@@ -33,25 +29,14 @@ def check_probabilities(
 
     Returns
     -------
-    codes : ndarray of shape (n,) or None
-        The column of each observed class.
-    proba : ndarray of shape (n, C)
-        The probabilities in float64, always with one column for each class.
-    labels : ndarray of shape (C,)
-        The classes in the order of the columns.
+    codes, proba, labels : ndarray of shape (n,) or None, (n, C), (C,)
+        The column of each observed class, the probabilities in float64, the classes of the columns.
 
     Raises
     ------
     ValueError
         If the probabilities are not finite, leave [0, 1] or do not sum to one in a row, if the
         lengths differ, or if a label of `y_true` has no column.
-
-    Examples
-    --------
-    >>> from gpclass.metrics import check_probabilities
-    >>> codes, proba, labels = check_probabilities(["no", "yes"], [0.2, 0.7])
-    >>> codes, proba.shape, labels.tolist()
-    (array([0, 1]), (2, 2), ['no', 'yes'])
     """
     proba = check_array(y_prob, ensure_2d=False, dtype=None, input_name="y_prob")
     # Rows of float32 or float16 sum to one only to the precision of that type.
@@ -137,10 +122,11 @@ def information_bits(
 
     .. math:: \frac1n \sum_i \log_2 p(y_i \mid x_i) - \frac1n \sum_i \log_2 \pi_{y_i}
 
-    with the baseline :math:`\pi`, the best prediction that does not use the inputs. Zero bits says
-    that the inputs told nothing, the entropy of the classes (one bit for two balanced classes) is
-    perfect prediction, and a negative value is worse than the baseline. This is the measure of
-    RW06 section 3.7, Figures 3.7 to 3.12.
+    with the baseline :math:`\pi`, the best prediction without the inputs (RW06 section 3.7.2). Zero
+    bits says that the inputs told nothing, the entropy of the classes (one bit for two balanced
+    classes) is perfect prediction, and a negative value is worse than the baseline. Probabilities
+    below the float64 epsilon count as that epsilon, as in :func:`sklearn.metrics.log_loss`, so a class
+    that was ruled out costs 52 bits and not infinitely many.
 
     Parameters
     ----------
@@ -152,22 +138,11 @@ def information_bits(
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows in both averages.
 
-    Returns
-    -------
-    bits : float
-        The information. Probabilities below the float64 epsilon count as that epsilon, as in
-        :func:`sklearn.metrics.log_loss`, so that a class which was ruled out costs 52 bits and not
-        infinitely many.
-
     Raises
     ------
     ValueError
         If the probabilities are not valid, or the baseline gives a class of `y_true` no
         probability.
-
-    References
-    ----------
-    RW06, section 3.7.2.
 
     Examples
     --------
@@ -217,25 +192,9 @@ def brier_score(
 
     .. math:: \frac1{2n} \sum_i \sum_c \left(p_{ic} - [y_i = c]\right)^2
 
-    The factor one half makes the score of two classes equal to
-    :func:`sklearn.metrics.brier_score_loss` and keeps every number of classes on the scale [0, 1];
-    Brier's own definition, without it, is twice this value.
-
-    Parameters
-    ----------
-    y_true, y_prob, labels
-        As in `check_probabilities`, which raises a ValueError.
-    sample_weight : array-like of shape (n,), default=None
-        Weights of the rows.
-
-    Notes
-    -----
-    scikit-learn 1.6, the oldest version that we run with, has the score for two classes only.
-
-    References
-    ----------
-    G. W. Brier, Verification of forecasts expressed in terms of probability, Monthly Weather Review
-    78, 1950.
+    With the factor one half, two classes have the score of
+    :func:`sklearn.metrics.brier_score_loss`; Brier's own definition (1950) is twice this value.
+    The arguments are as in `information_bits`; ValueError as in `check_probabilities`.
 
     Examples
     --------

@@ -77,10 +77,7 @@ def _crabs(target: str, feature: str, one: str) -> Callable[..., Table]:
 
 
 def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...]) -> Callable[..., Table]:
-    """Make a builder for USPS digits: some of them or all, of the training part, the test or both.
-
-    Training rows come first, in the order of the file.
-    """
+    """Make a builder for some USPS digits, or all; training rows come first, in file order."""
 
     def build(content: bytes) -> Table:
         with np.load(BytesIO(content)) as arrays:

@@ -1,7 +1,4 @@
-"""The command line: gpclass evaluate | fit | predict.
-
-Every user mistake ends with exit status 2 and one line on stderr.
-"""
+"""The command line. Every user mistake ends with exit status 2 and one line on stderr."""
 
 import sys
 import warnings

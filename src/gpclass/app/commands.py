@@ -1,7 +1,4 @@
-"""What the commands of the command line do.
-
-The heavy imports are inside the commands, so that ``gpclass --help`` is quick.
-"""
+"""What the commands do; the heavy imports are inside them, so that ``gpclass --help`` is quick."""
 
 import json
 import time

@@ -1,7 +1,6 @@
 """Tables with a class column: of scikit-learn, of the local folder, of OpenML, and files.
 
-The local folder is what the environment variable ``GPCLASS_DATA`` names; its files are checked
-against checksums, so that a result can be repeated.
+The environment variable ``GPCLASS_DATA`` names the folder; its files have checksums.
 """
 
 import hashlib
@@ -34,18 +33,9 @@ _SKLEARN_TABLES = {
 class Dataset:
     """A table of features with a class for each row.
 
-    Attributes
-    ----------
-    name : str
-        Name of the data set, or the file name.
-    X : pandas.DataFrame of shape (n, d)
-        Features, all of them numbers without missing values.
-    y : ndarray of shape (n,)
-        Classes, integers, booleans or text, of the column `target`.
-    description, source : str
-        What a row is, and what was left out; where the table comes from.
-    sha256 : str or None
-        Checksum of the (unpacked) file; None for tables that are not a file of ours to check.
+    ``X`` is a pandas frame (n, d) of numbers without missing values. ``y`` (n,) has the classes of
+    the column ``target``: integers, booleans or text. ``description`` says what a row is and what
+    was left out, and ``sha256`` is that of the (unpacked) file, if there is one.
     """
 
     name: str
@@ -63,10 +53,7 @@ class Dataset:
 
 
 def list_datasets() -> dict[str, str]:
-    """Names that `load_dataset` knows, with one line on each.
-
-    Those of the local folder are listed whether or not there is one; any other OpenML table is
-    ``openml:ID``.
+    """Names that `load_dataset` knows, with one line on each; OpenML has more, as ``openml:ID``.
 
     Examples
     --------
@@ -92,8 +79,7 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
         A name of `list_datasets`, ``openml:ID``, or the path of a file that ends in .csv, .csv.gz,
         .parquet or .pq.
     target : str, default=None
-        The class column. Needed for a file; the tables of scikit-learn and of the local folder
-        have theirs, and OpenML a default.
+        The class column; needed for a file.
 
     Raises
     ------
@@ -106,9 +92,8 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     Examples
     --------
     >>> from gpclass.app.datasets import load_dataset
-    >>> iris = load_dataset("iris")
-    >>> iris.X.shape, iris.y[:2].tolist()
-    ((150, 4), ['setosa', 'setosa'])
+    >>> load_dataset("iris").X.shape
+    (150, 4)
     """
     name = os.fspath(name_or_path)
     if name in _SKLEARN_TABLES:

@@ -1,8 +1,4 @@
-"""Models side by side on one table: stratified cross-validation with honest scores.
-
-Every model sees the same folds. Probabilities are judged on rows that the model was not fitted to,
-and the baseline of the information is the training part's class frequencies.
-"""
+"""Models side by side on one table, by cross-validation on the same stratified folds."""
 
 import time
 import warnings
@@ -33,11 +29,7 @@ SCORES = ("log_loss", "brier", "error", "information", "log_evidence", "seconds"
 
 @final
 class _InnerFolds:
-    """Stratified folds, as many as the smallest class allows, and five at most.
-
-    scikit-learn warns where a class has fewer rows than there are folds, which a table with a rare
-    class meets inside the training part of an outer fold.
-    """
+    """Stratified folds: five, or fewer where a class has fewer rows (scikit-learn would warn)."""
 
     def __init__(self, random_state: int) -> None:
         self.random_state = random_state
@@ -56,21 +48,11 @@ class _InnerFolds:
 def default_models(
     random_state: int = 0, *, gp_parameters: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Our classifier beside what people use today.
+    """Our classifier, with arguments ``gp_parameters``, beside what people use today.
 
-    Parameters
-    ----------
-    random_state : int, default=0
-        Seed of every model that draws random numbers.
-    gp_parameters : mapping, default=None
-        Arguments of our :class:`gpclass.GaussianProcessClassifier`, such as ``likelihood``.
-
-    Returns
-    -------
-    models : dict of str to Pipeline
-        "gpclass"; "scikit-learn GP" with a kernel that it learns; "scikit-learn GP, as it comes",
-        which is ``GaussianProcessClassifier()``; and "logistic regression" with the strength of its
-        penalty chosen by cross-validated log loss; each `standardised`.
+    "scikit-learn GP" has a kernel that it learns; "as it comes" is ``GaussianProcessClassifier()``;
+    the penalty of "logistic regression" is chosen by cross-validated log loss. Each is
+    `standardised`.
 
     Examples
     --------
@@ -111,11 +93,11 @@ class ModelScores(NamedTuple):
     Attributes
     ----------
     folds : pandas.DataFrame of shape (n_splits, 6)
-        A row a fold, a column a score: mean negative log probability of the observed class in nats
-        (log_loss); `gpclass.metrics.brier_score`; fraction of wrong decisions (error);
-        `gpclass.metrics.information_bits` above the training part's frequencies;
-        ``log_marginal_likelihood_value_`` of the fitted model, NaN where it has none
-        (log_evidence); wall-clock time of fit and prediction (seconds).
+        A row a fold: mean negative log probability of the observed class in nats (log_loss);
+        `gpclass.metrics.brier_score`; fraction of wrong decisions (error);
+        `gpclass.metrics.information_bits` above the training part's frequencies; the fitted model's
+        ``log_marginal_likelihood_value_``, NaN where it has none (log_evidence); wall-clock time of
+        fit and prediction (seconds).
     warnings : dict of str to int
         What the model warned of, and in how many fits; they are kept here and not shown.
     """
@@ -128,17 +110,9 @@ class ModelScores(NamedTuple):
 class Comparison:
     """Scores and out-of-fold probabilities of several models on one table.
 
-    Attributes
-    ----------
-    models : dict of str to ModelScores
-    probabilities : dict of str to ndarray of shape (n, C)
-        For each row the probabilities by the fit that did not see it.
-    y, classes : ndarray of shape (n,), (C,)
-        The observed classes, and those of the columns.
-    fold : ndarray of shape (n,)
-        The fold in which each row was predicted.
-    random_state : int
-        The seed of the folds.
+    ``probabilities`` (n, C) of each model are those by the fit that did not see the row, ``y`` (n,)
+    the observed classes, ``classes`` (C,) those of the columns, and ``fold`` (n,) the fold in which
+    each row was predicted.
     """
 
     models: dict[str, ModelScores]
@@ -183,10 +157,7 @@ class Comparison:
 def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[Any]:
     """Check that a column ``y``, called ``name`` in messages, can be a class; return its classes.
 
-    Raises
-    ------
-    ValueError
-        If the column is continuous, has one class, or a class has fewer than `fewest` rows.
+    ValueError if it is continuous, has one class, or a class has fewer than `fewest` rows.
     """
     y = np.asarray(y)
     if type_of_target(y, input_name=name) not in ("binary", "multiclass"):
@@ -222,8 +193,7 @@ def compare(
     ----------
     models : mapping of str to classifier
         Unfitted classifiers with `predict_proba`; each is cloned for each fold.
-    X : array-like or DataFrame of shape (n, d)
-    y : array-like of shape (n,)
+    X, y : array-like or DataFrame of shape (n, d), array-like of shape (n,)
     n_splits : int, default=10
         Number of folds, at least 2 and at most the size of the smallest class.
     random_state : int, default=0
@@ -239,19 +209,13 @@ def compare(
     ValueError
         If there is no model, the number of folds is out of range, or `y` cannot be a class.
 
-    References
-    ----------
-    RW06 section 3.7 for the information; the standard errors are between folds and leave out that
-    training parts overlap.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from gpclass.app.evaluation import compare
-    >>> X, y = load_iris(return_X_y=True)
-    >>> comparison = compare({"naive Bayes": GaussianNB()}, X, y, n_splits=5)
-    >>> round(float(comparison.models["naive Bayes"].folds["error"].mean()), 2)
+    >>> comparison = compare({"Bayes": GaussianNB()}, *load_iris(return_X_y=True), n_splits=5)
+    >>> round(float(comparison.models["Bayes"].folds["error"].mean()), 2)
     0.04
     """
     DataFrame = require_pandas().DataFrame

@@ -1,8 +1,4 @@
-"""A fitted pipeline in a file, which is read without running code of its own.
-
-skops writes it: only types that skops knows to be harmless, and ours (`gpclass.trusted_types`),
-are built when it is read.
-"""
+"""A fitted pipeline in a file: skops builds only types that it knows, and `trusted_types`."""
 
 from importlib import import_module
 from pathlib import Path
@@ -35,8 +31,7 @@ def save_model(pipeline: Any, target: str, path: Path) -> None:
 def load_model(path: Path) -> Any:
     """Read the pipeline of a file that `save_model` wrote.
 
-    Raises FileNotFoundError, and ValueError where the file is not of ours, is damaged, or holds
-    types that are not trusted.
+    FileNotFoundError or ValueError: not ours, damaged, or with types that are not trusted.
     """
     skops_io = require_skops()
     if not path.is_file():

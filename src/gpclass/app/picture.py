@@ -1,8 +1,4 @@
-"""The picture of `gpclass evaluate`: reliability and error-reject curves of several models.
-
-It is made of the displays of :mod:`gpclass.decision.display` on a figure of its own, without
-pyplot, so that it works without a screen and leaves no global state.
-"""
+"""The picture of `gpclass evaluate`, made without pyplot: no screen, no global state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +28,6 @@ def probability_figure(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        The observed classes.
     y_prob : mapping of str to array-like of shape (n, C)
         The predicted probabilities of each named model for the same rows.
     labels : array-like of shape (C,), default=None
@@ -45,11 +40,6 @@ def probability_figure(
     -------
     figure : matplotlib.figure.Figure
         ``figure.savefig(path)`` writes it.
-
-    Examples
-    --------
-    >>> from gpclass.app.picture import probability_figure
-    >>> figure = probability_figure([0, 1, 1], {"GP": [0.2, 0.6, 0.9]})
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")

@@ -44,7 +44,7 @@ def unpacked(path: Path) -> bytes:
 def read_table(path: Path) -> tuple[Any, bytes]:
     """Read a CSV or Parquet file: its table, and the (unpacked) bytes that it was read from.
 
-    Raises FileNotFoundError, and ValueError where it has another ending, is no table or is empty.
+    FileNotFoundError, or ValueError where it has another ending, is no table or is empty.
     """
     pd = require_pandas()
     check_suffix(path)

@@ -18,7 +18,7 @@ REJECT = -1
 def decide(
     y_prob: ArrayLike, loss: ArrayLike | None = None, reject_cost: float | None = None
 ) -> Integers:
-    r"""Decisions of least expected loss.
+    r"""Decisions of least expected loss (RW06 section 3.2).
 
     .. math:: \hat c_i = \arg\min_j \sum_k p_{ik} L_{kj}
 
@@ -28,8 +28,7 @@ def decide(
         Class probabilities; a vector is the probability of the second of two classes.
     loss : array-like of shape (C, C) or (C, C + 1), default=None
         ``loss[k, j]`` is the loss of deciding for class j when the class is k. A further column
-        is the loss of rejecting a case of class k. By default 0 for the right class and 1 for any
-        other, whose decision is the most probable class.
+        is the loss of rejecting a case of class k. By default 0 for the right class, 1 for others.
     reject_cost : float, default=None
         The loss of rejecting a case whatever its class, in place of the further column. With the
         default loss a case is rejected when its largest probability is below ``1 - reject_cost``.
@@ -38,18 +37,13 @@ def decide(
     -------
     decision : ndarray of shape (n,)
         The index of the class decided for (``classes_[decision]`` is its label), or ``REJECT``,
-        which is -1, for a rejected case. Of decisions with equal expected loss the first class is
-        taken, and rejecting comes last.
+        which is -1. Of equal expected losses the first class is taken; rejecting comes last.
 
     Raises
     ------
     ValueError
         If the probabilities are not valid, the loss has another shape or is not finite, or
         rejecting is given twice.
-
-    References
-    ----------
-    RW06, section 3.2.
 
     Examples
     --------
@@ -86,23 +80,18 @@ class ErrorRejectCurve:
     """Error rate of the accepted cases against the fraction of cases rejected.
 
     A case is accepted when its largest class probability is at least the threshold. Cases with
-    equal largest probability are accepted or rejected together, so there is one point for each
-    distinct value. The point where all is rejected has no error rate and is left out.
+    equal largest probability are accepted or rejected together: one point for each distinct value.
+    The point where all is rejected has no error rate and is left out.
 
     Attributes
     ----------
-    reject_fraction : ndarray of shape (m,)
-        Fraction of the cases rejected, increasing from 0.
-    error_rate : ndarray of shape (m,)
-        Fraction of the accepted cases whose most probable class is wrong.
-    thresholds : ndarray of shape (m,)
-        Smallest largest-probability that is accepted, increasing.
+    reject_fraction, error_rate, thresholds : ndarray of shape (m,)
+        Fraction of the cases rejected, increasing from 0; fraction of the accepted cases whose most
+        probable class is wrong; smallest largest-probability that is accepted, increasing.
     area : float
-        Area under the curve: the mean, over k = 1, ..., n accepted cases, of the error rate among
-        the k cases with the largest probabilities, ties in random order (its expectation). Smaller
-        is better.
+        Area under the curve (smaller is better): the mean, over k = 1, ..., n, of the error rate
+        among the k cases with the largest probabilities, in expectation over the order of ties.
     n_cases : int
-        Number of cases.
     """
 
     reject_fraction: Floats
@@ -112,10 +101,7 @@ class ErrorRejectCurve:
     n_cases: int
 
     def error_at(self, reject_fraction: float) -> float:
-        """Error rate at the largest point of the curve that rejects at most `reject_fraction`.
-
-        Raises ValueError where that is outside [0, 1].
-        """
+        """Error rate at the last point that rejects at most this; ValueError outside [0, 1]."""
         if not 0.0 <= reject_fraction <= 1.0:
             raise ValueError(f"reject_fraction must be in [0, 1], got {reject_fraction!r}.")
         last = int(np.searchsorted(self.reject_fraction, reject_fraction, side="right")) - 1
@@ -130,16 +116,10 @@ def error_reject_curve(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        The observed classes.
     y_prob : array-like of shape (n, C) or (n,)
-        Predicted probabilities, columns in the order of `labels`.
+        Predicted probabilities, columns in the order of `labels`; ValueError if not valid.
     labels : array-like of shape (C,), default=None
         The classes in the order of the columns; by default the sorted values of `y_true`.
-
-    Raises
-    ------
-    ValueError
-        If the probabilities are not valid.
 
     References
     ----------

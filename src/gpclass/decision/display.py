@@ -43,23 +43,16 @@ class ReliabilityDisplay:
     frequency of the second class against its predicted probability; for more, the accuracy against
     the probability of the most probable class (top-label calibration).
 
-    Parameters
-    ----------
-    prob_true, prob_pred : ndarray of shape (n_bins,)
-        Observed frequency and mean predicted probability in each bin that has cases.
-    counts : ndarray of shape (n_bins,)
-        Number of cases in each bin.
-    lower, upper : ndarray of shape (n_bins,)
-        Wilson interval of the observed frequency, at the confidence asked for.
-    prob : ndarray of shape (n,)
-        The predicted probabilities behind the bins.
-    event : str
-        What the probabilities are of, for the axis labels.
-    name : str or None
-        Label of the curve.
-
     Attributes
     ----------
+    prob_true, prob_pred, counts : ndarray of shape (n_bins,)
+        Observed frequency, mean predicted probability and number of cases, in bins that have cases.
+    lower, upper : ndarray of shape (n_bins,)
+        Wilson interval of the observed frequency, at the confidence asked for.
+    prob, event : ndarray of shape (n,), str
+        The predicted probabilities behind the bins, and what they are of, for the axis labels.
+    name : str or None
+        Label of the curve.
     ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
         What the last call to :meth:`plot` drew on, and the curve.
 
@@ -74,8 +67,7 @@ class ReliabilityDisplay:
     >>> from gpclass.decision.display import ReliabilityDisplay
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=2000)
-    >>> y = rng.uniform(size=2000) < p
-    >>> bins = ReliabilityDisplay.bin_predictions(y, p, n_bins=4)
+    >>> bins = ReliabilityDisplay.bin_predictions(rng.uniform(size=2000) < p, p, n_bins=4)
     >>> bins.counts.tolist(), np.round(bins.prob_true, 1).tolist()
     ([500, 500, 500, 500], [0.1, 0.4, 0.6, 0.9])
     """
@@ -101,20 +93,11 @@ class ReliabilityDisplay:
         confidence: float = 0.95,
         name: str | None = None,
     ) -> Self:
-        """Bin the predictions without drawing them (which needs no matplotlib).
+        """Bin the predictions (as for `error_reject_curve`) without drawing, so without matplotlib.
 
-        Parameters
-        ----------
-        y_true, y_prob, labels
-            As in `gpclass.decision.error_reject_curve`.
-        n_bins : int, default=10
-            Number of bins; a bin without cases is left out.
-        strategy : {"quantile", "uniform"}, default="quantile"
-            Bins with equal counts (fewer where predictions are tied), or of equal width.
-        confidence : float, default=0.95
-            Confidence of the binomial intervals.
-        name : str, default=None
-            Label of the curve.
+        ``strategy`` is "quantile", bins with equal counts (fewer where predictions are tied), or
+        "uniform", of equal width; a bin without cases is left out. ``confidence`` is that of the
+        binomial intervals, ``name`` the label of the curve.
         """
         codes, proba, classes = check_probabilities(y_true, y_prob, labels)
         assert codes is not None
@@ -159,10 +142,7 @@ class ReliabilityDisplay:
     def from_predictions(
         cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: Any = None, **options: Any
     ) -> Self:
-        """Bin predictions, with the options of `bin_predictions`, and draw them.
-
-        On the matplotlib axes ``ax``, or on those of a new figure.
-        """
+        """Bin predictions, with the options of `bin_predictions`, and draw them on axes ``ax``."""
         return cls.bin_predictions(y_true, y_prob, **options).plot(ax)
 
     @classmethod
@@ -171,8 +151,7 @@ class ReliabilityDisplay:
     ) -> Self:
         """Predict rows that were not used to fit, bin the predictions and draw them.
 
-        The options are those of `bin_predictions`. Raises TypeError if the estimator has no
-        `predict_proba`.
+        The options are those of `bin_predictions`. TypeError without `predict_proba`.
         """
         proba, classes, name = _estimator_probabilities(estimator, X)
         options = {"labels": classes, "name": name} | options
@@ -189,8 +168,7 @@ class ReliabilityDisplay:
     ) -> Self:
         """Draw the diagram, in the style ``kwargs`` of ``Axes.plot``.
 
-        ``ref_line`` is the diagonal, where probabilities are honest; ``interval`` draws the
-        intervals, and ``name`` labels the curve in place of the display's.
+        ``ref_line`` is the diagonal of calibrated probabilities, ``interval`` draws the intervals.
         """
         ax = _axes(ax)
         label = self.name if name is None else name
@@ -217,22 +195,8 @@ class ReliabilityDisplay:
 class ErrorRejectDisplay:
     """Error-reject curve: the error rate of what is left as the least certain cases are rejected.
 
-    Make it with :meth:`from_predictions` or :meth:`from_estimator`.
-
-    Parameters
-    ----------
-    curve : ErrorRejectCurve
-    name : str or None
-        Label of the curve.
-
-    Attributes
-    ----------
-    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
-        What the last call to :meth:`plot` drew on, and the curve.
-
-    References
-    ----------
-    RW06, section 3.7.3, Figure 3.10.
+    Make it with :meth:`from_predictions` or :meth:`from_estimator`; ``name`` labels the curve.
+    :meth:`plot` sets ``ax_``, ``figure_`` and ``line_`` (RW06 section 3.7.3, Figure 3.10).
 
     Examples
     --------

@@ -35,11 +35,7 @@ class Parts:
 
 
 def pick_parts(estimator: Any) -> Parts:
-    """Turn the arguments of the estimator into parts.
-
-    Raises ValueError for a value that does not exist, with those that do, and TypeError for an
-    argument of a wrong type.
-    """
+    """Turn the estimator's arguments into parts; ValueError or TypeError names what is wrong."""
     _check_integer("n_restarts_optimizer", estimator.n_restarts_optimizer, 0)
     _check_integer("max_iter_predict", estimator.max_iter_predict, 1)
     _check_integer("verbose", estimator.verbose, 0)

@@ -31,8 +31,7 @@ Array = NDArray[np.float64]
 def log_probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
     """``log P(-1)`` and ``log P(+1)`` for latents N(mean, variance), shape (m, 2).
 
-    The smaller probability is computed and the larger is its complement, so both keep their
-    relative accuracy and sum to one.
+    The larger is the complement of the smaller, so both keep their relative accuracy.
     """
     positive = likelihood.predict_proba(mean, variance) > 0.5
     smaller = likelihood.tilted_moments(np.where(positive, -1.0, 1.0), mean, variance).log_z
@@ -55,23 +54,10 @@ class BinaryModel(Model):
         return problem.posterior(prior, node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of the latent function at new inputs.
+        """Mean and variance of the latent function at new inputs, each of shape (m,).
 
-        Parameters
-        ----------
-        X : array-like of shape (m, d), or whatever the kernel takes
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (m,)
-            A row does not depend on the others bit for bit. Of several settings the total
-            expectation, and the mean of the variances plus the variance of the means.
-
-        Warns
-        -----
-        NumericalWarning
-            Where the kernel overflows at new rows; their latent is then unknown: mean 0 and a
-            variance so large that the probability is one half.
+        A row's result does not depend on the others. NumericalWarning where the kernel overflows:
+        the latent is then unknown, with mean 0 and a variance that makes the probability one half.
         """
         settings = self.settings()
         if len(settings) == 1:
@@ -83,11 +69,7 @@ class BinaryModel(Model):
         return mean, weights @ (variances + (means - mean) ** 2)
 
     def log_probabilities(self, X: Any) -> Array:
-        """``log P(-1)`` and ``log P(+1)`` at new inputs, shape (m, 2).
-
-        Averages over the Gaussian of the latent, or over samples where the posterior has them,
-        and over the settings.
-        """
+        """``log P(-1)`` and ``log P(+1)`` at new inputs, averaged over the settings, (m, 2)."""
         settings = self.settings()
         found = [_log_probabilities_at(setting, X) for setting in settings]
         if len(settings) == 1:
@@ -100,10 +82,7 @@ class BinaryModel(Model):
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the latent function at new inputs together, shape (m, n_samples).
 
-        Raises
-        ------
-        ValueError
-            Where the posterior is held as samples.
+        ValueError where the posterior is held as samples.
         """
 
         def draw_at(setting: Setting, k: int) -> Array:

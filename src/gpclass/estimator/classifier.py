@@ -29,9 +29,9 @@ Array = NDArray[np.float64]
 class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian process classification, as scikit-learn's class of this name, and more.
 
-    The latent function has a Gaussian process prior; its posterior given the labels is
-    approximated by a Gaussian; the kernel's hyperparameters are those of largest evidence; class
-    probabilities are averages over the latent.
+    The latent function has a Gaussian process prior, and its posterior is approximated by a
+    Gaussian. The kernel's hyperparameters maximise the evidence. Class probabilities are averages
+    over the latent.
 
     Parameters
     ----------
@@ -42,13 +42,11 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         new rows it is (m, n), with their prior variances as column n where the training diagonal
         is not constant.
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
-        What a label says about the latent. "threshold" is `NoisyThreshold`, whose share of
-        wrong labels is learnt.
+        "threshold" is `NoisyThreshold`, whose share of wrong labels is learnt.
     inference : {"ep", "laplace", "pl", "vi", "bound", "mcmc"} or a method such as \
             ``EP(schedule="sequential")``, default="ep"
-        How the Gaussian is found. EP's evidence and probabilities are the closest to the truth;
-        Laplace's method takes about half the time. "mcmc" samples, for fixed hyperparameters
-        (``optimizer=None``).
+        EP's evidence and probabilities are the closest to the truth; Laplace's method takes about
+        half the time. "mcmc" samples, for fixed hyperparameters (``optimizer=None``).
     learning : {"evidence", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, or by EM (KG06).
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
@@ -58,7 +56,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
     inducing, hyperprior : None
-        The exact prior, and no prior over hyperparameters; no other values exist yet.
+        No other values exist yet.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
@@ -90,10 +88,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         lists. The approximation is computed when it is first asked for.
     log_marginal_likelihood_value_ : float
         Evidence in nats; the mean over the binary problems where there are several.
-    converged_ : bool
-        Whether every inference reached its end.
-    n_iter_ : int
-        Largest number of iterations of the final inferences.
+    converged_, n_iter_ : bool, int
+        Whether every final inference converged, and the largest number of their iterations.
     optimizer_report_ : OptimizerReport
         Every run of the optimiser.
 
@@ -110,8 +106,6 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     >>> model.predict_proba(X[:2]).round(2)
     array([[1., 0., 0.],
            [1., 0., 0.]])
-    >>> bool(model.score(X, y) > 0.95)
-    True
     """
 
     def __init__(
@@ -163,13 +157,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             Class labels.
         sample_weight : array-like of shape (n,), default=None
             Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
-            Rounding makes the evidence of the two differ by up to 1e-8. With few rows (15, say)
-            the evidence may be so flat that the learnt hyperparameters then differ, and the
-            probabilities by about 1e-6.
-
-        Returns
-        -------
-        self : GaussianProcessClassifier
+            Rounding makes the evidence of the two differ by up to 1e-8. Where the evidence is flat
+            (15 rows, say), the learnt probabilities may then differ by about 1e-6.
 
         Raises
         ------
@@ -222,13 +211,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return self.models_, self._decomposition, self.n_classes_
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities of m rows, averaged over the latent.
-
-        Returns
-        -------
-        P : ndarray of shape (m, C)
-            Columns in the order of ``classes_``; rows sum to one.
-        """
+        """Class probabilities, averaged over the latent, shape (m, C); columns as ``classes_``."""
         X = self._new_rows(X)
         return class_probabilities(*self._learnt, X)
 
@@ -248,9 +231,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return np.asarray(self.classes_[index])
 
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
-        """Mean and variance of the latent function of two classes, each of shape (m,).
-
-        RW06 Algorithm 3.2.
+        """Mean and variance of the latent function of two classes, each (m,) (RW06 Algorithm 3.2).
 
         Raises ValueError for more than two classes.
         """
@@ -263,34 +244,19 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return self.models_[0].latent(self._new_rows(X))  # type: ignore[no-any-return]
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Mean and covariance of the latent functions of the classes at m rows.
+        """Mean (m, C) and covariance (m, C, C) of the classes' latent functions at m rows.
 
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, C)
-            Of the classes at each row. For two classes, which have one latent f, those of
-            ``(-f/2, f/2)``, whose difference is f; one against the rest has independent latents.
-
-        Raises
-        ------
-        ValueError
-            For one against one, which has a latent function a pair of classes.
+        Two classes have one latent f; the result is that of ``(-f/2, f/2)``, whose difference is f.
+        One against the rest has independent latents. Raises ValueError for one against one, which
+        has a latent function a pair of classes.
         """
         X = self._new_rows(X)
         return class_latents(*self._learnt, X)
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Draw the latent functions of the classes at all rows of X together.
+        """Draw the latent functions of the classes at all rows of X together, (m, C, n_samples).
 
-        Parameters
-        ----------
-        X, n_samples, random_state
-            As in scikit-learn's ``sample_y``; None draws anew each time.
-
-        Returns
-        -------
-        samples : ndarray of shape (m, C, n_samples)
+        The arguments are as in scikit-learn's ``sample_y``; ``random_state=None`` draws anew.
 
         Raises
         ------
@@ -344,14 +310,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             kernel's come first, then the likelihood's, which may be left out: they stay where
             they are. None: the value at those that were learnt.
         eval_gradient : bool, default=False
-            Whether to return the gradient by theta too.
+            Whether to return the gradient, of the shape of theta, too.
         clone_kernel : bool, default=True
             False also makes theta, and the sites found there, those of the fitted model.
-
-        Returns
-        -------
-        log_evidence, gradient : float, ndarray of the shape of theta
-            The gradient only where eval_gradient is True.
 
         Raises
         ------
@@ -369,11 +330,9 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence
 
     def set_params(self, **params: Any) -> "GaussianProcessClassifier":
-        """Set arguments by name, ``likelihood__epsilon`` and the like among them.
+        """Set arguments by name, also ``likelihood__epsilon``; ValueError for an unknown name.
 
-        A likelihood is frozen, so it is replaced by one that differs in the settings named.
-
-        Raises ValueError for a name that does not exist.
+        A likelihood is frozen, so it is replaced by one with these settings.
         """
         prefix = "likelihood__"
         own = {name: value for name, value in params.items() if not name.startswith(prefix)}

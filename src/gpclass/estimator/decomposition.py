@@ -77,16 +77,11 @@ class OneVsOne(Decomposition):
         return problems
 
     def combine(self, log_odds: Array, n_classes: int) -> Array:
-        """Pairwise coupling.
+        """Pairwise coupling, the second method of Wu, Lin & Weng (2004, JMLR 5).
 
         Minimises ``sum_i sum_{j != i} (r_ji p_i - r_ij p_j)^2`` over the simplex, where
         ``r_ij = P(i | i or j)``; the minimiser solves ``[Q e; e^T 0] [p; b] = [0; 1]`` with
         ``Q_ii = sum_{j != i} r_ji^2`` and ``Q_ij = -r_ji r_ij``.
-
-        References
-        ----------
-        Wu, Lin & Weng (2004), Probability estimates for multi-class classification by pairwise
-        coupling, JMLR 5, their second method.
         """
         if n_classes == 2:
             return OneVsRest().combine(log_odds, 2)

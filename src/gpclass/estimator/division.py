@@ -11,10 +11,7 @@ from gpclass.learning import BinaryProblem, JointProblem, Problem
 
 
 class Division(NamedTuple):
-    """Problems to be learnt, what each is called in messages, and whose kernel each has.
-
-    ``kernel_a_class`` says that the user gave a kernel for each class.
-    """
+    """The problems, their names in messages, and whether the user gave a kernel a class."""
 
     problems: list[Problem]
     names: list[str]
@@ -24,11 +21,7 @@ class Division(NamedTuple):
 def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division:
     """Make the problems of a table, with one kernel for all classes or one a class.
 
-    Raises
-    ------
-    ValueError
-        For a number of kernels that does not go with the classes, and for a likelihood or an
-        inference that has no joint model.
+    ValueError where kernels and classes do not go together, or the parts have no joint model.
     """
     weights, used, classes, codes = table
     n_classes = len(classes)

@@ -14,11 +14,7 @@ Array = NDArray[np.float64]
 
 
 class EvidenceAt(NamedTuple):
-    """Mean evidence of the models at other hyperparameters, and the models there.
-
-    ``log_evidence`` is a numpy number, as scikit-learn's is. ``gradient`` has the shape of the
-    theta that was given; None where it was not asked for.
-    """
+    """The mean evidence, its gradient if asked for (shaped as theta), and the models there."""
 
     log_evidence: Any
     gradient: Array | None
@@ -26,10 +22,10 @@ class EvidenceAt(NamedTuple):
 
 
 def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) -> EvidenceAt:
-    """Evaluate the mean evidence of k models; a prior over hyperparameters is no part of it.
+    """Evaluate the mean evidence of k models, without a prior over hyperparameters.
 
     ``theta`` has shape (p,), for all models, or (k * p,), each in turn; the likelihood's
-    hyperparameters may be left out. TypeError or ValueError where it is something else.
+    hyperparameters may be left out. TypeError or ValueError otherwise.
     """
     try:
         theta = np.asarray(theta, dtype=np.float64)

@@ -34,7 +34,7 @@ def learn_models(
 ) -> tuple[list[Model], OptimizerReport]:
     """Learn the problems with the settings of the estimator, and report every run.
 
-    With ``warm_start`` the sites of the estimator's last fit are a start where they are as many.
+    With ``warm_start`` inference starts from the sites of the last fit where these fit.
     """
     problems = division.problems
     n_restarts = 0 if isinstance(learner, KeepFixed) else int(estimator.n_restarts_optimizer)

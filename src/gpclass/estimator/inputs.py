@@ -1,9 +1,4 @@
-"""What X may be: the one stage between a user's table and the kernels.
-
-Inside the estimator, `inputs_of` picks a kind of `Inputs` by the kernel and X; it checks X at fit
-and new rows at prediction, and gives the kernels what they take. For tables as they come out of
-files, `standardised` puts the columns as numbers on one scale before any classifier.
-"""
+"""What X may be: checked at fit and at prediction, and given to the kernels as they take it."""
 
 from abc import ABC, abstractmethod
 from importlib import import_module
@@ -26,8 +21,8 @@ Labels = NDArray[Any]
 class Inputs(ABC):
     """A kind of X: made anew for each fit, it keeps what it learnt of the training table.
 
-    A new kind is a class and its place in `KINDS`. What `fit` and `transform` return is what the
-    kernel is called with; it has a length, and an ndarray of rows as index.
+    `fit` and `transform` return what the kernel takes: it has a length, and an ndarray of rows as
+    index.
     """
 
     @classmethod
@@ -37,19 +32,9 @@ class Inputs(ABC):
 
     @abstractmethod
     def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
-        """Check a training table.
+        """Check a training table; return the n inputs of the kernel, and y of shape (n,).
 
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Gets ``n_features_in_`` and ``feature_names_in_``; messages have its name.
-        X : object
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        X : sequence of n inputs of the kernel
-        y : ndarray of shape (n,)
+        ``estimator`` gets ``n_features_in_`` and ``feature_names_in_``; messages have its name.
         """
 
     @abstractmethod
@@ -159,14 +144,7 @@ def as_objects(X: Any) -> Any:
 
 
 def standardised(classifier: Any) -> Pipeline:
-    """Put a classifier behind columns as numbers, each with mean 0 and variance 1.
-
-    This is what the command line fits.
-
-    Returns
-    -------
-    pipeline : Pipeline
-        Of `NumericColumns`, a ``StandardScaler`` and the classifier.
+    """Put a classifier behind `NumericColumns` and a ``StandardScaler``, as the command line does.
 
     Examples
     --------
@@ -185,14 +163,8 @@ def standardised(classifier: Any) -> Pipeline:
 class NumericColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Columns of a table as float64, found by their names.
 
-    Of a pandas frame, booleans become 0 and 1, text that is a number becomes that number, and a
-    new frame may have its columns in any order and others beside. An array is checked only.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (d,)
-        Only where the table has string column names.
+    In a pandas frame, booleans become 0 and 1 and text that is a number becomes that number. A new
+    frame may have its columns in any order, and more of them. An array is checked only.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -222,13 +194,8 @@ def _numbers(X: Any) -> Any:
 def numeric_columns(frame: Any, name: str) -> Any:
     """Columns of a frame, called ``name`` in messages, as a frame of float64.
 
-    Booleans become 0 and 1, text that is a number becomes that number.
-
-    Raises
-    ------
-    ValueError
-        If there is no column, a name occurs twice, or columns hold text that is not a number,
-        missing values or infinity.
+    ValueError where there is no column, a name occurs twice, or a column has text that is not a
+    number, missing values or infinity.
     """
     pd = import_module("pandas")
     if frame.shape[1] == 0:

@@ -39,24 +39,11 @@ class JointModel(Model):
         return problem.posterior(problem.prior(), node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
-        """Means and covariances of the classes' latent functions at new inputs.
+        """Means (m, C) and covariances (m, C, C) of the classes' latent functions at new inputs.
 
-        Parameters
-        ----------
-        X : array-like of shape (m, d), or whatever the kernel takes
-
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, C)
-            A row does not depend on the others bit for bit. Of several settings the total
-            expectation and covariance.
-
-        Warns
-        -----
-        NumericalWarning
-            Where the kernel overflows at new rows; their latents are then unknown: mean 0 and
-            variances so large that all classes are equally probable.
+        A row's result does not depend on the others. NumericalWarning where the kernel overflows:
+        the latents are then unknown, with mean 0 and variances that make all classes equally
+        probable.
         """
         settings = self.settings()
         if len(settings) == 1:

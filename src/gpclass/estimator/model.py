@@ -38,17 +38,10 @@ class Setting(NamedTuple):
 
 @dataclass(eq=False)
 class Model(ABC):
-    """A problem and what was learnt of it: one setting of its hyperparameters, or several.
+    """A problem at its best hyperparameters, and what was learnt: one setting of them, or several.
 
-    It keeps the inputs, the hyperparameters and the sites; the posteriors' n x n factors are built
-    from them once, when first asked for, and left out when the model is saved, so a model file
-    grows with n, not n^2. Predictions are averages over the settings.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the hyperparameters of the best setting.
-    learned : Learned
+    It keeps the inputs, the hyperparameters and the sites. The n x n factors are built when first
+    asked for and are not saved, so a model file grows with n, not n^2.
     """
 
     problem: Any
@@ -72,7 +65,7 @@ class Model(ABC):
 
     @property
     def outcome(self) -> Outcome:
-        """How the inference ended: that of a setting where it did not converge, if there is one."""
+        """How the inference ended: where one setting did not converge, its outcome."""
         found = [Outcome[node.outcome_name] for node in self.learned.nodes]
         return next((one for one in found if not one.converged), self._best_outcome)
 
@@ -141,7 +134,7 @@ def cross_covariance(problem: Any, X: Any) -> tuple[Any, Array]:
 def chunks(X: Any) -> Iterator[tuple[slice, Any]]:
     """Parts of the new rows, each filled up to whole tiles by repeating its last row.
 
-    A row's result then does not depend on the batch that it is predicted in: see `linalg.TILE`.
+    So a row's result does not depend on its batch: see `linalg.TILE`.
     """
     m = len(X)
     for start in range(0, m, CHUNK):
@@ -166,10 +159,7 @@ def warn_of_overflow(problem: Any, lost: NDArray[np.bool_]) -> None:
 def draw_from_settings(
     settings: list[Setting], n_samples: int, rng: np.random.RandomState, draw_at: Any
 ) -> Array:
-    """Draw from the settings by their weights, in random order; draws are on the last axis.
-
-    ``draw_at(setting, k)`` makes k draws.
-    """
+    """Draw from the settings by their weights, in random order; ``draw_at(setting, k)`` makes k."""
     if len(settings) == 1:
         return np.asarray(draw_at(settings[0], n_samples))
     counts = rng.multinomial(n_samples, [setting.weight for setting in settings])

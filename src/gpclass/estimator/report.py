@@ -24,15 +24,10 @@ class ReportedRun:
 @final
 @dataclass(frozen=True)
 class OptimizerReport:
-    """Every run of the optimiser.
+    """Every run of the optimiser, in the order of the problems, then of the starts.
 
-    Parameters
-    ----------
-    parameter_names : tuple of str
-        Names of the hyperparameters in theta, as in `Kernel.get_params`; an entry of a vector
-        has its index in brackets.
-    runs : tuple of ReportedRun
-        In the order of the problems, then of the starts.
+    ``parameter_names`` are those of theta, as in `Kernel.get_params`; an entry of a vector has its
+    index in brackets.
     """
 
     parameter_names: tuple[str, ...]

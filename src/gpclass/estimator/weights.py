@@ -17,9 +17,8 @@ LARGEST_WEIGHT: Final = 1e15
 class Rows(NamedTuple):
     """Which rows of a table are used, as what class, and with what weight.
 
-    ``weights`` has shape (N,) and ``used`` the numbers of the n rows of positive weight; each is
-    None where all N rows count alike. ``classes`` are the C labels of used rows, sorted, and
-    ``codes`` of shape (n,) their indices.
+    ``weights`` (N,) and ``used`` (n,), the numbers of rows of positive weight, are None where all
+    rows count alike. ``classes`` (C,) are the sorted labels, ``codes`` (n,) their indices.
     """
 
     weights: Array | None
@@ -51,10 +50,7 @@ def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) ->
 def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
     """Sample weights times class weights, shape (n,); None where there are neither.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For negative, infinite or NaN weights, labels that do not occur, or another type.
+    ValueError or TypeError for negative, infinite or NaN weights, or labels that do not occur.
     """
     if sample_weight is None and class_weight is None:
         return None
@@ -80,8 +76,7 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
 def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
     """Weight of each row's class, shape (n,); raises as `row_weights`.
 
-    "balanced" is the total weight over the number of classes and the class's own weight, so that
-    a row of weight 2 counts as two rows.
+    "balanced" is ``total / (C * mass of the class)``, so a row of weight 2 counts as two rows.
     """
     classes, codes = np.unique(y, return_inverse=True)
     if isinstance(class_weight, str):

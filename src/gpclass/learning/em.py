@@ -36,19 +36,15 @@ class ExpectationMaximisation(Learner):
     stationary point of the evidence: the same that `MaximiseEvidence` looks for.
 
     F is a lower bound of the evidence for the lower tangent bound alone. So the M-step searches a
-    box about theta. Where the evidence falls at the next E-step, the step is taken back
-    and the box made smaller: having the right gradient, F keeps its promise in a small box.
-
-    For likelihoods that are not log-concave each E-step starts from nothing, so that the evidence
-    is a function of theta where there are several fixed points.
+    box about theta. Where the evidence falls at the next E-step, the step is taken back and the box
+    is made smaller: F has the right gradient, so in a small box the evidence rises as well.
 
     Parameters
     ----------
     max_iter : int, default=100
         E-steps of a run.
     tol : float, default=1e-6
-        A run ends where two steps in a row, neither stopped by the box, gain less than this, in
-        nats.
+        A run ends where two steps in a row, neither stopped by the box, gain less, in nats.
     gtol : float, default=1e-5
         Or where no entry of the projected gradient of the evidence exceeds this.
     max_m_evaluations : int, default=40
@@ -61,8 +57,8 @@ class ExpectationMaximisation(Learner):
     Notes
     -----
     EM converges linearly. Where gains fall by a factor r a step, ``tol / (1 - r)`` is left at the
-    end: 1e-6 leaves less than 1e-3 unless r is above 0.999. Where the classes are nearly separable
-    and the evidence rises towards an infinite variance, r is near one.
+    end. r is near one where the classes are nearly separable and the evidence rises towards an
+    infinite variance.
 
     References
     ----------

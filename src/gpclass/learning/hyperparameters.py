@@ -24,21 +24,13 @@ def split(theta: Array, sizes: Sequence[int]) -> list[Array]:
 class Hyperparameters:
     """Logarithms of what is free: of one kernel, or of each class's in turn, then the likelihood's.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        A CompoundKernel has one kernel a class.
-    likelihood : Likelihood
+    A CompoundKernel has one kernel a class.
 
-    Examples
-    --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from gpclass.likelihoods import NoisyThreshold
     >>> free = Hyperparameters(RBF(2.0), NoisyThreshold(0.1))
     >>> free.names
     ('length_scale', 'likelihood__epsilon')
-    >>> np.exp(free.theta).round(3)
-    array([2. , 0.1])
     >>> free.at(np.log([3.0, 0.2])).kernel
     RBF(length_scale=3)
     """

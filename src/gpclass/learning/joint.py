@@ -24,18 +24,9 @@ Array = NDArray[np.float64]
 class JointProblem(Problem):
     """One classification problem of many classes, up to the values of its hyperparameters.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Shared by the classes, or a CompoundKernel with one for each.
-    X, likelihood, inference, weights, rows
-        As in `Problem`.
-    codes : ndarray of shape (n,)
-        Class indices.
-    n_classes : int
-    scheme : JointScheme
-    prior_form : JointPriorForm, default=DenseClasses()
-        How the classes' priors are held, and what their cotangents are.
+    The fields are those of `Problem`, with class indices ``codes`` of shape (n,). The kernel is
+    shared by the classes, or a CompoundKernel with one for each. ``scheme`` is the joint model, and
+    ``prior_form`` says how the classes' priors are held.
     """
 
     kernel: Kernel
@@ -103,7 +94,7 @@ class JointProblem(Problem):
         )
 
     def sites_from_subset(self, sites: Any, step: int) -> Sites | None:
-        """Rows of the subset keep their sites; the others take the mean of those of their class."""
+        """Rows of the subset keep their sites; the others take the mean of their class."""
         if not isinstance(sites, Sites):
             return None
         known = np.arange(0, len(self.codes), step)

@@ -19,23 +19,11 @@ Progress = Callable[[float], None]
 class LearningRun:
     """One run of an optimiser.
 
-    Parameters
-    ----------
-    start, end : ndarray of shape (p,)
-        Hyperparameters (logarithms) where it began and the best that it saw.
-    log_evidence : float
-        Evidence at ``end``; NaN where no evaluation succeeded.
-    n_evaluations : int
-        Evaluations of the evidence.
-    n_rejected : int
-        Evaluations among them that failed (overflow, not positive definite, an evidence that is
-        impossible) and counted as steps to be shortened.
-    message : str
-        Why the run stopped.
-    trace : tuple of float
-        Evidence at each evaluation, NaN where it failed.
-    at_bounds : tuple of int
-        Indices of the entries of ``end`` that lie on a bound.
+    ``start`` and ``end`` (p,) are logarithms: where it began, and the best that it saw, with
+    indices ``at_bounds`` of entries on a bound. ``log_evidence`` is that of the end, NaN where no
+    evaluation succeeded. ``n_rejected`` of the ``n_evaluations`` failed (overflow, not positive
+    definite, an impossible evidence) and counted as steps to be shortened; they are NaN in
+    ``trace``.
     """
 
     start: Array
@@ -53,17 +41,8 @@ class LearningRun:
 class Node:
     """One setting of the hyperparameters, its weight in averages, and the inference there.
 
-    Parameters
-    ----------
-    theta : ndarray of shape (p,)
-    log_evidence : float
-    sites : Sites, or ClassSites or Samples in their place
-    outcome_name : str
-        Name of the `Outcome` of the inference that found the sites.
-    n_iter : int
-        Its iterations.
-    weight : float, default=1.0
-        Posterior probability of this setting; the weights of all nodes sum to one.
+    ``sites`` may be ClassSites or Samples. ``weight`` is the posterior probability of this setting;
+    the weights of all nodes sum to one.
     """
 
     theta: Array
@@ -83,14 +62,7 @@ class Node:
 @final
 @dataclass(frozen=True)
 class Learned:
-    """Hyperparameters that were learnt: one setting, or several that models average over.
-
-    Parameters
-    ----------
-    nodes : tuple of Node
-        At least one; their weights are not negative and sum to one.
-    runs : tuple of LearningRun
-    """
+    """The setting that was learnt, or several that models average over, and the runs."""
 
     nodes: tuple[Node, ...]
     runs: tuple[LearningRun, ...] = ()
@@ -178,14 +150,9 @@ def node_at(problem: Problem, theta: Array, init: Any) -> Node:
 
 
 def draw_starts(problem: Problem, n_restarts: int, random_state: np.random.RandomState) -> Array:
-    """Start values: the kernel's own, then uniform draws within the bounds of theta.
+    """Start values: the kernel's own, then log-uniform draws within the bounds.
 
-    theta and its bounds are logarithms, so this draws hyperparameters log-uniformly.
-
-    Raises
-    ------
-    ValueError
-        Where restarts are asked for and a bound is infinite.
+    ValueError where restarts are asked for and a bound is infinite.
     """
     bounds = problem.bounds
     if n_restarts == 0:

@@ -21,9 +21,8 @@ FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgEr
 class Point(NamedTuple):
     """What is kept of an evaluation: not its n x n arrays.
 
-    ``value`` is the objective, the evidence plus the log density of theta's prior, and
-    ``gradient`` its gradient, None where it was not asked for. ``converged`` says whether
-    inference had converged: else the evidence may be anything.
+    ``value`` and ``gradient`` are of the objective: the evidence plus the log density of theta's
+    prior. Where inference had not ``converged``, the evidence may be anything.
     """
 
     theta: Array
@@ -37,20 +36,10 @@ class Point(NamedTuple):
 @final
 @dataclass
 class Objective:
-    """The evidence, times a prior over hyperparameters where there is one, in logarithms.
+    """The log evidence, plus the log density of theta's prior where there is one.
 
-    The value is a pure function of theta up to the solver's tolerance: what is remembered is
-    where the next inference starts and what to report.
-
-    Parameters
-    ----------
-    problem : Problem
-    init : Sites or None
-        Where the first inference starts.
-    progress : callable or None
-        Called with each evidence.
-    hyperprior : HyperPrior or None
-        None: the objective is the evidence.
+    Its value is a function of theta alone, up to the solver's tolerance. What is remembered is
+    where the next inference starts (``init``) and what to report.
     """
 
     problem: Problem

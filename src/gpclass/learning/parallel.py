@@ -30,9 +30,7 @@ def side_by_side(
 
     A factorisation rounds differently for each number of BLAS threads, so tasks that may run in
     parallel get one thread each whether they do or not. The limit belongs to a process: it is set
-    here, once, for this one and all its threads, and by each task for a process of its own.
-
-    ``n_jobs`` is as in joblib, whose backend is the user's choice.
+    here for this one and all its threads, and by each task for a process of its own.
     """
     with one_blas_thread(single_thread):
         if effective_n_jobs(n_jobs) == 1 or len(tasks) == 1:

@@ -21,10 +21,7 @@ Array = NDArray[np.float64]
 
 
 class Evaluation(NamedTuple):
-    """The evidence at one setting of the hyperparameters.
-
-    ``gradient`` is by theta, None where it was not asked for.
-    """
+    """The evidence at one setting of the hyperparameters, its gradient by theta if asked for."""
 
     log_evidence: float
     gradient: Array | None
@@ -34,20 +31,10 @@ class Evaluation(NamedTuple):
 class Problem(ABC):
     """One model whose evidence depends on hyperparameters (`Hyperparameters` has their order).
 
-    A subclass is a frozen dataclass with these fields among others.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        A scikit-learn kernel; its theta is where learning starts.
-    X : ndarray of shape (N, d), or whatever the kernel takes
-        Inputs of the classifier, shared by its problems.
-    likelihood : Likelihood
-    inference : InferenceMethod
-    weights : ndarray of shape (n,) or None
-        Powers of the likelihood terms; None: all one.
-    rows : ndarray of shape (n,) or None
-        Which rows of X belong to the problem; None: all.
+    A subclass is a frozen dataclass with these fields among others: a scikit-learn ``kernel``,
+    whose theta is where learning starts; the classifier's inputs ``X``, shared by its problems, of
+    which the problem has ``rows`` (None: all n); and ``weights`` (n,), the powers of the likelihood
+    terms (None: all one).
     """
 
     kernel: Kernel
@@ -154,16 +141,9 @@ class Problem(ABC):
     def evaluate(
         self, theta: Array, *, gradient: bool = True, init: Any = None, check: bool = False
     ) -> Evaluation:
-        """Evidence (and its gradient) at theta: a pure function.
+        """Evidence (and its gradient) at theta, with inference started at ``init``: a pure function.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-        gradient : bool, default=True
-        init : approximation or sites, default=None
-            Where inference starts.
-        check : bool, default=False
-            Whether to refuse an indefinite kernel that inference itself would not notice.
+        ``check`` refuses an indefinite kernel that inference itself would not notice.
 
         Raises
         ------
@@ -224,14 +204,8 @@ class Problem(ABC):
 class BinaryProblem(Problem):
     """One binary classification problem, up to the values of its hyperparameters.
 
-    Parameters
-    ----------
-    kernel, X, likelihood, inference, weights, rows
-        As in `Problem`.
-    y : ndarray of shape (n,)
-        Labels -1 and +1.
-    prior_form : PriorForm, default=Dense()
-        How the prior is held, and what its cotangents are.
+    The fields are those of `Problem`, with labels ``y`` of shape (n,), -1 and +1; ``prior_form`` says
+    how the prior is held.
     """
 
     kernel: Kernel

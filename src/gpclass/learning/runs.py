@@ -62,8 +62,8 @@ def learn_all(
 ) -> list[Learned]:
     """Learn each problem: one by its restarts in parallel, several side by side.
 
-    ``starts`` are arrays of shape (r, p), ``inits`` sites or None, one a problem. ``progress`` is
-    called after each evaluation of the evidence, or each problem where they are parallel.
+    ``starts`` (each of shape (r, p)) and ``inits`` are one a problem. ``progress`` is called after
+    each evaluation of the evidence, or each problem where they are parallel.
     """
     tasks = list(zip(problems, starts, inits, strict=True))
     if len(tasks) == 1:

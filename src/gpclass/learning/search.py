@@ -19,42 +19,21 @@ Array = NDArray[np.float64]
 class SearchSettings:
     """Numbers of the search for the largest evidence.
 
-    Parameters
-    ----------
-    ftol, gtol : float, default=2e-9, 1e-5
-        L-BFGS-B ends at this relative change of the objective, or this largest entry of its
-        projected gradient.
-    max_evaluations : int, default=1000
-        Of L-BFGS-B.
-    max_refinements : int, default=8
-        Quasi-Newton steps after it. A line search cannot find a maximum closer than the root of
-        the objective's relative noise; the gradient, whose noise is as small, can.
-    refined_gradient : float, default=1e-9
-        Largest entry of the free gradient at which these steps end.
-    noise : float, default=1e-12
-        Relative noise of the evidence.
-    many_rows : int, default=800
-        Rows from which on inference is loosened, and a joint problem's search begins with a
-        subset of the rows. Fewer are learnt to full precision: weights are then repetition of
-        rows after learning too.
-    searching_tol, learning_tol : float, default=1e-4, 1e-5
-        Tolerances of loosened inference in L-BFGS-B and after it. What the second leaves moves
-        the evidence by 1e-12 of it, and an entry of its gradient by 3e-6 of the largest.
-    searching_ftol : float, default=1e-8
-        The place of ``ftol`` with loosened inference.
-    slack : float, default=1e-12
-        Part of a loosened evidence that is not worth another step at the end.
-    subset_step : int, default=4
-        The subset is every so many rows.
-    subset_ftol : float, default=1e-5
-        The place of ``ftol`` on the subset.
-    subset_flat : float, default=1e-3
-        Slope and curvature below which the subset says nothing about an entry of theta.
-    subset_reach : float, default=4.0
-        Most by which the subset moves such an entry from its start.
-    subset_gtol : float, default=1e-2
-        The place of ``gtol`` after a subset, in units of the root of the curvature: half of its
-        square is about the gain in nats that is left to the refinement.
+    L-BFGS-B ends at a relative change ``ftol`` of the objective or a projected gradient ``gtol``, or
+    after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a gradient
+    of ``refined_gradient``: a line search cannot find a maximum closer than the root of the
+    objective's relative ``noise``; the gradient, whose noise is as small, can.
+
+    From ``many_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at
+    ``searching_ftol``, and to ``learning_tol`` after it. The latter moves the evidence by 1e-12 of it
+    (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6 of the
+    largest. Fewer rows are learnt to full precision, so that weights are repetition of rows after
+    learning too.
+
+    A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
+    slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing about
+    it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at ``subset_gtol``, in
+    units of the root of the curvature: half of its square is about the gain in nats that is left.
     """
 
     ftol: float = 2e-9
@@ -152,9 +131,9 @@ def _minimise(
 ) -> _Minimum:
     """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there.
 
-    None: in units in which that step has a length near one, or less. Between bounds L-BFGS-B itself
-    does not see to that, and its second evaluation is in a corner of them, where inference is
-    slowest and from where it seldom comes back to the maximum that is next to the start.
+    Without a scale, the unit makes that step at most about one long. Between bounds L-BFGS-B does not
+    see to that itself: its second evaluation is in a corner, where inference is slowest and from
+    where it seldom comes back to the maximum next to the start.
     """
     first, gtol = None, limits.gtol
     if scale is None:
@@ -194,10 +173,7 @@ class _Lead(NamedTuple):
 def _from_subset(
     objective: Objective, stages: Stages, start: Array, settings: SearchSettings
 ) -> _Lead | None:
-    """Learn from the subset; None where there is none, or it leads nowhere.
-
-    The maximum of a subset is near that of all rows and costs next to nothing.
-    """
+    """Learn from the subset, whose maximum is near that of all rows; None without one."""
     subset = stages.subset
     if subset is None:
         return None
@@ -221,10 +197,7 @@ def _from_subset(
 
 
 def _curvature(objective: Objective, theta: Array, bounds: Array, step: float = 0.1) -> Array:
-    """Second derivatives of minus the objective by each entry of theta, by differences.
-
-    One for an entry that cannot move by a step.
-    """
+    """Second derivatives of minus the objective by differences; 1 for an entry that cannot move."""
     found = np.ones(len(theta))
     _, g = objective(theta)
     for i, (lower, upper) in enumerate(bounds):
@@ -241,9 +214,8 @@ def _refine(
 ) -> Point:
     """Follow the gradient to its zero by a few quasi-Newton steps without a line search.
 
-    Two data sets that say the same (weights against repeated rows, rows in another order) then
-    end at the same hyperparameters, wherever L-BFGS-B happened to stop. A parameter that rests
-    on a bound stays there.
+    Equivalent data sets (weights or repeated rows, rows in another order) then end at the same
+    hyperparameters. A parameter on a bound stays there.
     """
     bounds = objective.problem.bounds
     free = np.ones(len(bounds), dtype=bool)
@@ -275,10 +247,7 @@ def _refine(
 
 
 def bfgs_update(H: Array, s: Array, y: Array) -> Array:
-    """Inverse of the Hessian after a step s by which the gradient changed by y.
-
-    As it was where the two say that the function bends down.
-    """
+    """BFGS update of the inverse Hessian after a step s; H itself where s^T y is not positive."""
     if not s @ y > 0:
         return H
     rho = 1.0 / (s @ y)

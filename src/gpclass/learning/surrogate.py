@@ -47,35 +47,19 @@ class LabelTerms(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Surrogate:
-    """F, a function of all hyperparameters.
+    """F, a function of all hyperparameters, with the ``sites`` held.
 
-    Parameters
-    ----------
-    problem : Problem
-    theta : ndarray of shape (p,)
-        ``theta_0``.
-    sites : Sites, or ClassSites
-        Those that are held.
-    terms : LabelTerms or None
-        None where the likelihood has no hyperparameters, or a cavity is no density.
-    shift : float
-        The constant.
-    tilt : ndarray of shape (p,)
-        c.
+    ``theta`` is ``theta_0``, ``shift`` the constant and ``tilt`` c. ``terms`` is None where the
+    likelihood has no hyperparameters, or a cavity is not a density.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from gpclass.inference import EP
     >>> from gpclass.learning import BinaryProblem
     >>> from gpclass.likelihoods import Probit
     >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 1.0, -1.0])
     >>> problem = BinaryProblem(2.0 * RBF(1.0), X, y, Probit(), EP())
-    >>> found = problem.evaluate(problem.theta)
-    >>> F = Surrogate.of(
-    ...     problem, problem.theta, found.approximation.sites, found.log_evidence, found.gradient
-    ... )
+    >>> q = problem.evaluate(problem.theta)
+    >>> F = Surrogate.of(problem, problem.theta, q.approximation.sites, q.log_evidence, q.gradient)
     >>> bool(np.abs(F.tilt).max() < 1e-8)
     True
     """
@@ -99,13 +83,7 @@ class Surrogate:
         return replace(plain, shift=value - known, tilt=gradient - slope)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """F and its gradient at theta.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where the sites have no proper posterior at theta, or F overflows.
-        """
+        """F and its gradient; NotPositiveDefiniteError where they are not finite at theta."""
         there = self.problem.at(theta)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             prior = there.prior()
