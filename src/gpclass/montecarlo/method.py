@@ -12,13 +12,7 @@ from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.annealing import EvidenceEstimate, anneal
 from gpclass.montecarlo.gaussian import SiteTerms
-from gpclass.montecarlo.problem import (
-    RandomState,
-    check_counts,
-    generator,
-    make_problem,
-    terms_of,
-)
+from gpclass.montecarlo.problem import RandomState, check_counts, generator, make_problem, terms_of
 from gpclass.montecarlo.samples import SamplePosterior, Samples
 from gpclass.montecarlo.slice_sampling import RunLength, SliceSamples, sample
 from gpclass.montecarlo.starts import tempered_proposals

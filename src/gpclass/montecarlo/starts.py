@@ -22,11 +22,7 @@ PROPOSAL_TOL: Final = 1e-3
 
 
 def nested_ep_sites(
-    K: Covariance,
-    y: ArrayLike,
-    likelihood: ClassLikelihood,
-    *,
-    weights: ArrayLike | None = None,
+    K: Covariance, y: ArrayLike, likelihood: ClassLikelihood, *, weights: ArrayLike | None = None
 ) -> ClassSites:
     """Sites of nested EP for a likelihood of many classes: a good Gaussian to begin Monte Carlo at.
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.sites import Sites
 from gpclass.priors.base import (
     CovarianceProducts,
     PosteriorCovariance,
@@ -143,13 +142,13 @@ class NestedPrior(Prior):
         """The d of the sites with u integrated out, shape (n, C); see `ClassSites`."""
         return self._classes(self.multiplicity, tau.reshape(self.others.shape))
 
-    def class_sites(self, sites: Sites) -> ClassSites:
+    def class_sites(self, nu: Array, tau: Array) -> ClassSites:
         """Sites in the classes' latents f, with u integrated out.
 
         A row's ``sum_j nu_j g_j - tau_j g_j^2 / 2`` becomes ``b^T f - f^T W f / 2`` with
         ``b_j = -(nu_j - tau_j N / T)`` and ``b_y = m N / T`` for N the sum of nu and T that of d.
         """
-        return ClassSites(self.given_u(sites.nu, sites.tau), self.precisions(sites.tau))
+        return ClassSites(self.given_u(nu, tau), self.precisions(tau))
 
     def given_u(self, r: Array, tau: Array) -> Array:
         """``A^T (I + T U)^-1 r``, shape (n, C)."""
