@@ -1,11 +1,10 @@
 """Symmetric LAPACK and BLAS, in place: the only file that factorises.
 
 Matrices are C-contiguous float64, and symmetric ones may be read from either triangle unless a
-docstring says "lower". LAPACK wants Fortran order: the lower triangle of a C-ordered array is the
-upper triangle of its transposed view, so the calls below pass ``A.T`` with ``lower=0`` and copy
-nothing. Large matrices go through `scipy.linalg`: numpy's products use a second OpenBLAS with its
-own threads, and the two slow each other down (a product of a 2000 x 2000 matrix with a vector took
-8 ms through numpy and 0.1 ms here). Stacks of small matrices go through `numpy.linalg`.
+docstring says "lower". LAPACK wants Fortran order: the calls below pass ``A.T`` with ``lower=0``,
+whose upper triangle is the lower one of A, and copy nothing. Large matrices go through
+`scipy.linalg`: numpy's second OpenBLAS has its own threads, and the two slow each other down (8 ms
+in place of 0.1 ms for a 2000 x 2000 matrix times a vector). Small ones go through `numpy.linalg`.
 """
 
 from abc import ABC, abstractmethod
@@ -72,10 +71,7 @@ def mirror_lower(A: Array) -> None:
 
 
 def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Array:
-    """Lower triangle of ``diag(s) A diag(s)``, shape (n, n); the upper one is undefined.
-
-    ``out`` may be A itself; None makes a new array.
-    """
+    """Lower triangle of ``diag(s) A diag(s)``, the upper one undefined; ``out`` may be A itself."""
     n = len(A)
     if out is None:
         out = np.empty_like(A)
@@ -88,14 +84,10 @@ def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Arra
 
 
 def cholesky(A: Array, what: str = "the matrix") -> Array:
-    """Factor ``A = L L^T`` in place: the lower triangle of A, shape (n, n), becomes L. Returns A.
+    """Factor ``A = L L^T`` in place: the lower triangle of A becomes L. Returns A.
 
-    The strict upper triangle is neither read nor written; ``what`` names A in the error.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        Naming the matrix, the failing leading minor, and whether entries are not finite.
+    The strict upper triangle is neither read nor written; ``what`` names A in the error. Raises
+    NotPositiveDefiniteError, which names the failing leading minor or says that A is not finite.
     """
     _, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
     if info > 0 or (info == 0 and not np.isfinite(A.diagonal()).all()):
@@ -115,7 +107,7 @@ def solve_factored(L: Array, v: Array) -> Array:
 def solve_lower_columns_in_place(L: Array, V: Array) -> Array:
     """Overwrite V of shape (n, m) by ``L^-1 V``.
 
-    A column's bits do not depend on its neighbours when m is a multiple of `TILE`.
+    A column's bits do not depend on its neighbours where m is a multiple of `TILE`.
     """
     blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=0, overwrite_b=1)
     return V
@@ -148,7 +140,7 @@ def add_row_crossings(G: Array, Z: Array, scale: float) -> None:
 
 
 def solve_upper_columns_in_place(L: Array, V: Array) -> Array:
-    """Overwrite V of shape (n, m) by ``L^-T V``; for a column's bits see the lower one."""
+    """Overwrite V of shape (n, m) by ``L^-T V``."""
     blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=1, overwrite_b=1)
     return V
 
@@ -165,10 +157,7 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
 
 
 def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
-    """Add A's lower triangle to that of ``total``, and write its transpose above ``stored``'s.
-
-    In one pass; the diagonal of ``stored`` stays.
-    """
+    """Add A's lower triangle to that of ``total``, and write it above ``stored``'s diagonal."""
     n = len(A)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
@@ -217,13 +206,7 @@ def eigen_batch(A: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Factored(ABC):
-    """A symmetric matrix M with a factor L.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n, n)
-        Lower triangular; the strict upper triangle is undefined.
-    """
+    """A symmetric matrix M with a lower triangular factor L, whose upper triangle is undefined."""
 
     L: Array
 
@@ -287,14 +270,8 @@ class QuasiDefinite(Factored):
     """A symmetric matrix ``M = [[P, C], [C^T, -N]]`` up to order, P and N positive definite.
 
     With the rows of P first, ``M = L D L^T`` where D is 1 on the rows of P and -1 on those of N
-    (Vanderbei 1995): two Cholesky factorisations, no pivoting.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n,)
-        Row numbers of M in the order of L, those of P first.
-    n_positive : int
-        Size of P.
+    (Vanderbei 1995): two Cholesky factorisations, no pivoting. ``order`` has the row numbers of M
+    in the order of L; the first ``n_positive`` are those of P.
     """
 
     order: NDArray[np.intp]
@@ -304,10 +281,7 @@ class QuasiDefinite(Factored):
     def of(cls, M: Array, positive: NDArray[np.bool_], what: str) -> "QuasiDefinite":
         """Factor M (read from its lower triangle); ``positive`` marks the rows of P.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where P, or minus its Schur complement, is not positive definite.
+        Raises NotPositiveDefiniteError where P, or minus its Schur complement, is not definite.
         """
         order = np.concatenate([np.flatnonzero(positive), np.flatnonzero(~positive)])
         p = int(positive.sum())

@@ -175,7 +175,7 @@ class MultinomialProbit(JointScheme):
         """Condition the classes' priors on the sites, the rows' noise integrated out."""
         counts = None if problem.weights is None else copies_of(problem.weights)
         nested = NestedPrior(prior, problem.codes, counts)
-        return ClassPosterior.from_sites(prior, nested.class_sites(sites))
+        return ClassPosterior.from_sites(prior, nested.class_sites(sites.nu, sites.tau))
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""

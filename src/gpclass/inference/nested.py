@@ -38,7 +38,7 @@ class NestedApproximation(OfBinary):
     @cached_property
     def class_sites(self) -> ClassSites:
         """Sites in the classes' latents."""
-        return self.prior.class_sites(self.sites)
+        return self.prior.class_sites(self.sites.nu, self.sites.tau)
 
     @cached_property
     def posterior(self) -> ClassPosterior:

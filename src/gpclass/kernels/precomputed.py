@@ -15,23 +15,16 @@ class Precomputed(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     """The kernel whose inputs are its own values; it has no hyperparameters.
 
     Training inputs X are the symmetric Gram matrix (n, n). New inputs are rows ``k(x*, x_j)``
-    against the n training points, of shape (m, n), or (m, n + 1) with ``k(x*, x*)`` appended.
-    Use it through `gpclass.kernels.evaluate`, `cross`, `diagonal`, `take` and `restrict`.
+    against the n training points, of shape (m, n), or (m, n + 1) with ``k(x*, x*)`` appended. Use
+    it through `gpclass.kernels.evaluate`, `cross`, `diagonal`, `take` and `restrict`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from gpclass.kernels import Precomputed, cross, diagonal, evaluate
-    >>> gram = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> evaluate(Precomputed(), gram)
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    >>> new = np.array([[0.2, 0.3]])
-    >>> cross(Precomputed(), gram, new)
+    >>> from gpclass.kernels import Precomputed, cross
+    >>> cross(Precomputed(), np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[0.2, 0.3]]))
     array([[0.2],
            [0.3]])
-    >>> diagonal(Precomputed(), new, X_train=gram)
-    array([1.])
     """
 
     def __init__(self) -> None:
@@ -148,10 +141,9 @@ def take(kernel: Any, X: Any, rows: Any) -> Any:
 
 
 def restrict(kernel: Any, X_new: Any, rows: Any, n_train: int) -> Any:
-    """Restrict new inputs to what faces a model that was trained on ``take(kernel, X, rows)``.
+    """New inputs as a model that was trained on ``take(kernel, X, rows)`` takes them.
 
-    For `Precomputed` these are the columns of the rows, and the column of variances where there is
-    one; else X_new itself.
+    Of `Precomputed` the columns of the rows, and of the variances if given; else X_new itself.
     """
     if not uses_precomputed(kernel):
         return X_new

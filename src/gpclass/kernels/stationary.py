@@ -31,8 +31,8 @@ def exp_of_minus(t: Array) -> Array:
 class Profile(NamedTuple):
     """``k(r^2)``, overwriting r^2, and ``w = -2 dlog k / d(r^2)``; None: w is 1.
 
-    By the chain rule ``dlog k / dlog l_k = w D_k`` for the k-th length-scale. ``smooth`` says
-    that ``dk / d(r^2)`` is bounded at 0.
+    By the chain rule ``dlog k / dlog l_k = w D_k`` for the k-th length-scale. ``smooth`` says that
+    ``dk / d(r^2)`` is bounded at 0.
     """
 
     value: Callable[[Array], Array]
@@ -183,10 +183,7 @@ class _RationalQuadratic(LogDifferentiable):
 
 @final
 class _ExpSineSquared(LogDifferentiable):
-    """``exp(-2 sin^2(a) / l^2)``, ``a = pi r / p`` (RW06 eq. 4.31).
-
-    Positive semi-definite for one column only, as in scikit-learn.
-    """
+    """``exp(-2 sin^2(a) / l^2)``, ``a = pi r / p`` (RW06 eq. 4.31); valid in one column only."""
 
     def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)

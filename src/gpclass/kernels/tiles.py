@@ -1,8 +1,7 @@
-"""Kernels bound to their inputs, evaluated in tiles that fit in the processor's cache.
+"""Kernels bound to their inputs (scaled and centred once), and evaluated tile by tile.
 
-Each pass over an n x n matrix takes the time of reading it from memory, unless the pass is made
-while a tile is in the cache. A kernel is *bound* to its inputs (they are scaled and centred once)
-and then evaluated tile by tile; of a symmetric matrix, the lower triangle only.
+A pass over an n x n matrix takes the time of reading it from memory, unless it is made while a tile
+is in the processor's cache. Of a symmetric matrix only the lower triangle is evaluated.
 """
 
 from abc import ABC, abstractmethod
@@ -29,11 +28,8 @@ class BoundKernel(ABC):
     """A kernel k_theta with its inputs: values, and gradients by theta, tile by tile.
 
     Rows index the n training inputs; columns index the same inputs, or the new inputs that the
-    kernel was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` is the
-    number of hyperparameters that are not fixed, in the order of scikit-learn's ``kernel.theta``.
-
-    Laws, for every tile (I, J): ``value(I, J)`` is ``K[I, J]``, fresh and C-contiguous, and
-    ``pull(I, J, G) = sum_{i in I, j in J} G_ij dK_ij/dtheta``.
+    kernel was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` counts
+    the hyperparameters that are not fixed, in the order of scikit-learn's ``kernel.theta``.
     """
 
     n_theta: int
@@ -44,14 +40,13 @@ class BoundKernel(ABC):
 
     @abstractmethod
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
-        """Gradient of ``sum(G * K[rows, cols])`` by theta; G and ``value``, if known, are read."""
+        """``sum_ij G_ij dK_ij/dtheta`` over the tile; G and ``value``, if known, are read only."""
 
 
 class LogDifferentiable(BoundKernel):
     """A kernel whose logarithm has the simpler gradient.
 
-    With ``M = G o K`` (elementwise), ``sum G dK = sum M dlog K``, and the same M serves every
-    factor of a product.
+    ``sum G dK = sum M dlog K`` with ``M = G o K``, and one M serves every factor of a product.
     """
 
     @abstractmethod
@@ -68,10 +63,7 @@ class LogDifferentiable(BoundKernel):
 
 @final
 class Opaque(BoundKernel):
-    """A kernel that is known by its calls alone; whole matrices are evaluated once and kept.
-
-    Costs O(n^2) memory for values and O(n^2 n_theta) for gradients, as scikit-learn's own calls.
-    """
+    """A kernel that is known by its calls alone; whole matrices are evaluated once and kept."""
 
     def __init__(self, kernel: Any, X: Any, X_new: Any | None) -> None:
         self.n_theta = int(kernel.n_dims)
@@ -112,8 +104,7 @@ Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
 def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
     """Register a rule ``(kernel, X, X_new or None) -> BoundKernel`` for a kernel class.
 
-    The rule does not serve subclasses that define their own ``__call__``: those are other
-    functions, and fall back to their own calls.
+    It does not serve subclasses that define their own ``__call__``.
     """
 
     def register(rule: Rule) -> Rule:
@@ -124,10 +115,7 @@ def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
 
 
 def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
-    """Bind a kernel to training inputs, and to new inputs for the columns if given.
-
-    Kernels without a rule become `Opaque`.
-    """
+    """Bind a kernel to training inputs, and to new inputs for the columns if given."""
     cls = type(kernel)
     owner = next((c for c in cls.__mro__ if c in _bind.registry), object)
     if owner is object or cls.__call__ is not owner.__call__:

@@ -12,13 +12,7 @@ from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.montecarlo.annealing import EvidenceEstimate, anneal
 from gpclass.montecarlo.gaussian import SiteTerms
-from gpclass.montecarlo.problem import (
-    RandomState,
-    check_counts,
-    generator,
-    make_problem,
-    terms_of,
-)
+from gpclass.montecarlo.problem import RandomState, check_counts, generator, make_problem, terms_of
 from gpclass.montecarlo.samples import SamplePosterior, Samples
 from gpclass.montecarlo.slice_sampling import RunLength, SliceSamples, sample
 from gpclass.montecarlo.starts import tempered_proposals
@@ -43,18 +37,9 @@ NO_GRADIENT: Final = (
 class MonteCarloApproximation:
     """Samples of the posterior and an unbiased estimate of the evidence.
 
-    It has the attributes of `Approximation`, with samples in the place of sites.
-
-    Parameters
-    ----------
-    posterior : SamplePosterior
-    draws : SliceSamples
-        With their diagnostics.
-    evidence : EvidenceEstimate or None
-        None where it was not asked for.
-    outcome : Outcome
-    n_iter : int
-        Moves of each chain.
+    It has the attributes of `Approximation`, with samples in the place of sites. ``draws`` has the
+    diagnostics, ``evidence`` is None where it was not asked for, ``n_iter`` counts the moves of
+    each chain.
     """
 
     posterior: SamplePosterior
@@ -104,22 +89,14 @@ class MonteCarlo:
 
     Parameters
     ----------
-    n_samples : int, default=1000
-        Draws kept, of all chains together; rounded up to a multiple of ``n_chains``.
-    n_burn : int, default=500
-        Moves of every chain before the first draw that is kept.
-    n_chains : int, default=20
-        Chains of the slice sampler.
-    thin : int, default=30
-        Moves from a draw to the next.
+    n_samples, n_burn, n_chains, thin
+        Of the slice sampler, as for `elliptical_slice_sampling`.
     random_state : int, Generator, RandomState or None, default=0
         An int gives the same bits every time.
     evidence : bool, default=True
         Whether to estimate the evidence; this takes most of the time.
-    n_temperatures : int, default=1000
-        Steps of the annealing.
-    n_annealed : int, default=100
-        Its chains.
+    n_temperatures, n_annealed : int, default=1000 and 100
+        Steps of the annealing, and its chains.
     start : {"auto", "ep", "prior"}, default="auto"
         The Gaussian that the ellipses belong to and that annealing starts from, where no ``init``
         is given. "ep": that of EP. "auto": "ep" where EP converges, else "prior". It affects the
@@ -136,8 +113,6 @@ class MonteCarlo:
     >>> q = MonteCarlo()(np.eye(2), [1, -1], Probit())
     >>> bool(abs(q.log_evidence - 2 * np.log(0.5)) < 4 * q.log_evidence_error < 0.1)
     True
-    >>> q.outcome.name
-    'CONVERGED'
     """
 
     differentiable: ClassVar[bool] = False

@@ -32,20 +32,9 @@ Progress = bool | Callable[[int, int], object] | None
 class LatentProblem:
     """A prior to draw from, labels, powers of their likelihood terms, and the sum of their logs.
 
-    Latent values are about the prior's own mean, which ``log_likelihood`` adds.
-
-    Parameters
-    ----------
-    covariance : Prior or ClassPrior
-    prior : LatentGaussian
-        The same, factorised.
-    y : ndarray of shape (n,)
-        -1 and +1, or codes of classes.
-    weights : ndarray of shape (n,)
-    n_functions : int
-        Latent functions C: one for two classes, else one a class.
-    log_likelihood : callable
-        From f of shape (C n, R) to ``sum_i w_i log p(y_i | f_i)``, shape (R,), for any R.
+    ``prior`` is ``covariance`` factorised. y of shape (n,) has -1 and +1, or codes of classes;
+    ``n_functions`` is 1 for two classes, else their number C. ``log_likelihood`` takes f of shape
+    (C n, R), about the prior's own mean, which it adds, to ``sum_i w_i log p(y_i | f_i)``, (R,).
     """
 
     covariance: Prior | ClassPrior
@@ -154,10 +143,7 @@ def terms_of(start: Start | None, problem: LatentProblem, name: str) -> SiteTerm
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
-    """Make numpy's generator of a seed or of scikit-learn's kind of state.
-
-    A `RandomState` gives the seed, so that calls after one another differ.
-    """
+    """Numpy's generator of a seed or of scikit-learn's kind of state, which it advances."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
     return np.random.default_rng(random_state)

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class ClassPrior(JointPrior):
-    """Independent zero-mean Gaussian processes, one a class, at the training inputs.
+    """Independent zero-mean Gaussian processes, one a class, as in RW06 section 3.5.
 
     Parameters
     ----------
@@ -32,16 +32,10 @@ class ClassPrior(JointPrior):
     description : str, default="K"
         What K came from, for error messages: the kernel as the user wrote it.
 
-    References
-    ----------
-    RW06 section 3.5: the covariance of the C n latent values is block diagonal.
-
     Examples
     --------
     >>> import numpy as np
     >>> prior = ClassPrior(np.array([[2.0, 1.0], [1.0, 2.0]]), 3)
-    >>> prior.n, prior.n_classes, prior.shared
-    (2, 3, True)
     >>> prior.multiply(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
     array([[2., 1., 3.],
            [1., 2., 3.]])
@@ -160,17 +154,8 @@ class ClassSites:
     b : ndarray of shape (n, C)
         First natural parameter; every row sums to zero.
     d : ndarray of shape (n, C)
-        ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)``; not negative.
-
-    References
-    ----------
-    RW06 eq. 3.38 has this W for the softmax, where d are the probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> len(ClassSites(np.zeros((4, 3)), np.full((4, 3), 1 / 3)))
-    4
+        ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)``, not negative; for the softmax d are the
+        probabilities (RW06 eq. 3.38).
     """
 
     b: Array
@@ -198,17 +183,14 @@ class ClassPosterior:
     sites : ClassSites
     factor : JointFactor
         Of the prior given the sites' precisions.
-    mean_weights : ndarray of shape (n, C)
-        ``a_c = K_c^-1 m_c``, so that the mean at new inputs is ``k_c^T a_c``.
-    mean : ndarray of shape (n, C)
-        ``m_c = K_c a_c``.
+    mean_weights, mean : ndarray of shape (n, C)
+        ``a_c = K_c^-1 m_c``, so that the mean at new inputs is ``k_c^T a_c``; ``m_c = K_c a_c``.
 
     Examples
     --------
     >>> import numpy as np
-    >>> prior = ClassPrior(np.eye(2), 3)
     >>> sites = ClassSites(np.array([[2.0, -1.0, -1.0], [0.0, 0.0, 0.0]]), np.ones((2, 3)))
-    >>> ClassPosterior.from_sites(prior, sites).mean
+    >>> ClassPosterior.from_sites(ClassPrior(np.eye(2), 3), sites).mean
     array([[ 1. , -0.5, -0.5],
            [ 0. ,  0. ,  0. ]])
     """
@@ -236,8 +218,7 @@ class ClassPosterior:
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.
 
-        RW06 Algorithm 3.4; see `JointFactor.predict` for the arguments. A row's bits depend on that
-        row alone.
+        RW06 Algorithm 3.4; see `JointFactor.predict`. A row's bits depend on that row alone.
         """
         crosses = as_crosses(K_cross, self.mean.shape[1])
         return self._mean(crosses)[: len(k_diag)], self.factor.predict(crosses, k_diag)

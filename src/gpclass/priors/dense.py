@@ -150,8 +150,7 @@ class DenseCovariance(PosteriorCovariance):
 class DenseProducts(CovarianceProducts):
     """Products with Sigma and its square, both in the memory of one matrix.
 
-    ``triangles`` has Sigma strictly below the diagonal and its square strictly above; ``variances``
-    is the diagonal of Sigma.
+    ``triangles`` has Sigma below its diagonal ``variances``, and the square of Sigma above it.
     """
 
     triangles: Array
@@ -214,8 +213,7 @@ class DensePrior(Prior):
     Examples
     --------
     >>> import numpy as np
-    >>> prior = DensePrior(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> prior.factor(np.ones(2)).covariance().variances
+    >>> DensePrior(np.array([[2.0, 1.0], [1.0, 2.0]])).factor(np.ones(2)).covariance().variances
     array([0.625, 0.625])
     """
 
@@ -276,10 +274,7 @@ class DensePrior(Prior):
     def factor(self, tau: Array) -> DenseFactor:
         """Factorise ``J + S K S``.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            For precisions that are not negative: K is not positive semi-definite.
+        Raises NotPositiveDefiniteError where the posterior is not proper or K is indefinite.
         """
         s = np.sqrt(np.abs(tau))
         M = linalg.scale_rows_and_columns(self.K, s)
@@ -297,16 +292,7 @@ class DensePrior(Prior):
 @final
 @dataclass(frozen=True)
 class Dense(PriorForm):
-    """The exact form: `DensePrior` on the kernel matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> Dense().make(RBF(1.0), np.array([[0.0], [1.0]]), jitter=0.0).K.round(3)
-    array([[1.   , 0.607],
-           [0.607, 1.   ]])
-    """
+    """The exact form: `DensePrior` on the kernel matrix."""
 
     def make(self, kernel: Kernel, X: Any, jitter: float) -> DensePrior:
         """Evaluate the kernel."""
@@ -317,7 +303,7 @@ class Dense(PriorForm):
         return DensePrior(K, str(kernel))
 
     def pull(self, kernel: Kernel, X: Any, prior: DensePrior, G: Array) -> Array:
-        """Gradient by the kernel's theta from G of shape (n, n); see `gpclass.kernels.pullback`."""
+        """Gradient by the kernel's theta from G of shape (n, n)."""
         return pullback(kernel, X, G, K=prior.K)
 
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:

@@ -31,10 +31,9 @@ def one_a_class(K: Covariances, n_classes: int, n: int) -> list[Array]:
 
 
 class _ClassDifferences(NamedTuple):
-    """The differences that a class is part of, in ascending order.
+    """The differences that a class is part of: ``number`` among all N, ascending.
 
-    ``number`` has their numbers among all N; those of data row i are
-    ``number[start[i]:start[i + 1]]`` and have the class with the sign ``sign[i]``.
+    Those of data row i are ``number[start[i]:start[i + 1]]`` and have the class's ``sign[i]``.
     """
 
     number: Codes
@@ -49,14 +48,8 @@ class Differences:
     """The linear map from the latents of C classes to ``g_ij = f_{y_i}(x_i) - f_j(x_i)``, j != y_i.
 
     There are ``N = n (C - 1)`` of them: rows one after the other, and in each the other classes in
-    ascending order, which is KG06 eq. 45.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class of each row, 0 to C - 1.
-    n_classes : int
-        C; a class may have no row.
+    ascending order, which is KG06 eq. 45. ``codes`` of shape (n,) has the class of each row, 0 to C
+    - 1; a class may have no row.
 
     Raises
     ------
@@ -66,11 +59,7 @@ class Differences:
     Examples
     --------
     >>> import numpy as np
-    >>> differences = Differences(np.array([0, 2]), 3)
-    >>> differences.others
-    array([[1, 2],
-           [0, 1]])
-    >>> differences.of(np.array([[5.0, 3.0, 1.0], [5.0, 3.0, 1.0]]))
+    >>> Differences(np.array([0, 2]), 3).of(np.array([[5.0, 3.0, 1.0], [5.0, 3.0, 1.0]]))
     array([ 2.,  4., -4., -2.])
     """
 
@@ -134,10 +123,7 @@ class Differences:
         return result
 
     def cross_covariance(self, K_cross: Array, c: int, out: Array) -> None:
-        """Covariance of the differences with ``f_c`` at m new inputs, into ``out`` (N, m).
-
-        ``K_cross`` of shape (n, m) is that of f_c itself.
-        """
+        """Turn the covariance of ``f_c`` with m new inputs into that of the differences, (N, m)."""
         number, row, _, sign = self._classes[c]
         out[:] = 0.0
         out[number] = K_cross[row] * sign[row, None]
@@ -145,32 +131,16 @@ class Differences:
     def covariance(self, K: Covariances) -> Array:
         """Prior covariance of all differences, shape (N, N).
 
-        ``Cov(g_ij, g_kl) = [y_i = y_k] K^{y_i}_ik - [y_i = l] K^{y_i}_ik - [j = y_k] K^j_ik
-        + [j = l] K^j_ik``. Of each class only the entries that are not zero are visited, so that
-        the time is O(N^2) whatever C is; beside the result there are `linalg.BLOCK` rows at a time.
-
-        Parameters
-        ----------
-        K : ndarray of shape (n, n), or sequence of C of them
-            Prior covariance, one for all classes or one for each.
-
-        Raises
-        ------
-        ValueError
-            For covariances of a wrong shape or number.
+        ``Cov(g_ij, g_kl) = [y_i = y_k] K^{y_i}_ik - [y_i = l] K^{y_i}_ik - [j = y_k] K^j_ik + [j =
+        l] K^j_ik`` for K of shape (n, n), one for all classes or one for each. Of each class only
+        the entries that are not zero are visited: the time is O(N^2) whatever C is. Raises
+        ValueError for covariances of a wrong shape or number.
 
         References
         ----------
         KG06 eq. 41 to 43 (one K) and 45, extended to a covariance for each class. For two classes
-        with the labels' signs s it is ``2 s s^T * K``: the binary model that KG06 name after
-        eq. 46 has the prior ``2 c(x, x')``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> Differences(np.array([0, 1]), 2).covariance(np.array([[1.0, 0.5], [0.5, 1.0]]))
-        array([[ 2., -1.],
-               [-1.,  2.]])
+        with the labels' signs s it is ``2 s s^T * K``: the binary model that KG06 name after eq. 46
+        has the prior ``2 c(x, x')``.
         """
         result = np.zeros((self.size, self.size))
         covariances = one_a_class(K, self.n_classes, self.n)
@@ -188,21 +158,9 @@ class Differences:
     def pullback(self, G: Array, *, shared: bool) -> Array:
         """Adjoint of `covariance`: ``<G, covariance(dK)> = <pullback(G), dK>`` for every dK.
 
-        Parameters
-        ----------
-        G : ndarray of shape (N, N)
-            Cotangent of the differences' covariance; both triangles are read.
-        shared : bool
-            Whether all classes have one K.
-
-        Returns
-        -------
-        ndarray of shape (n, n) if shared, else (C, n, n)
-
-        Raises
-        ------
-        ValueError
-            For a G of another size.
+        G of shape (N, N) is the cotangent of the differences' covariance; both triangles are read.
+        The result has shape (n, n) if all classes have one K, else (C, n, n). Raises ValueError for
+        a G of another size.
         """
         n = self.n
         if G.shape != (self.size, self.size):
