@@ -23,15 +23,10 @@ STEP: Final = 1e-3
 @final
 @dataclass(frozen=True)
 class EnergyApproximation(Approximation):
-    """Sites of a method whose evidence is the EP energy; `Approximation` has the other fields.
+    """Sites of a method whose evidence is the EP energy.
 
     The energy is stationary at EP's sites alone, so its gradient has a term for the movement of
     the sites: see `gpclass.inference.solvers.response.implicit_adjoints`.
-
-    Parameters
-    ----------
-    rule : MarginalRule
-    energy : Energy
     """
 
     rule: MarginalRule
@@ -41,8 +36,8 @@ class EnergyApproximation(Approximation):
     def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
         """Take the EP energy at the end of an iteration.
 
-        Where precisions of both signs leave a row without a cavity there is no such energy: it is
-        that of the sites of positive precision, and the outcome says so.
+        Where precisions of both signs leave a row without a proper cavity, negative precisions are
+        set to zero, and the outcome says so.
         """
         if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
             sites = end.sweep.posterior.sites

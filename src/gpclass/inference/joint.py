@@ -242,7 +242,6 @@ def _dense(prior: JointPrior) -> ClassPrior:
 
 
 def _refusal(method: str, model: str, name: str, likelihood: Likelihood) -> str:
-    """Why a likelihood does not go with a joint model, and what does."""
     if isinstance(likelihood, Probit | Logit | NoisyThreshold):
         out = "multi_class='differences' or 'one_vs_rest'"
     else:
@@ -262,8 +261,7 @@ JOINT: Final = ("joint", "differences")
 def joint_scheme(multi_class: str, method: InferenceMethod) -> JointScheme:
     """Return the joint model that ``multi_class`` and the inference name.
 
-    Laplace's method and EP have one of their own; any other method, and ``"differences"``, takes
-    the latent differences.
+    Other methods than Laplace's and EP, and ``"differences"``, take the latent differences.
     """
     if multi_class == "joint" and isinstance(method, Laplace):
         return Softmax()

@@ -99,13 +99,7 @@ class BinaryProblem(NamedTuple):
 
 
 def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> BinaryProblem:
-    """Check and convert what every method is called with.
-
-    Raises
-    ------
-    ValueError
-        For labels other than -1 and +1, negative or non-finite weights, or unequal lengths.
-    """
+    """Check and convert the arguments of a method; ValueError where they are bad."""
     if not isinstance(prior, Prior):
         prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
     labels = np.asarray(y, dtype=np.float64)
@@ -129,7 +123,7 @@ def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None
 
 
 def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
-    """Sites of ``init``, refused where they belong to another number of points."""
+    """Sites of ``init``; ValueError where they are of another number of points."""
     sites = init.sites if isinstance(init, Approximation) else init
     if sites is not None and len(sites) != n:
         raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")

@@ -184,11 +184,7 @@ def _check_weights(
     for name, q in (("weights", weighted), ("repeated rows", repeated)):
         assert q.converged, f"converges with {name}: {q.outcome.value}"
     close("weights are repetition, evidence", weighted.log_evidence, repeated.log_evidence)
-    close(
-        "weights are repetition, mean",
-        weighted.posterior.mean[rows],
-        repeated.posterior.mean,
-    )
+    close("weights are repetition, mean", weighted.posterior.mean[rows], repeated.posterior.mean)
     G = np.zeros((n, n))
     np.add.at(G, np.ix_(rows, rows), repeated.evidence_pullback())
     close("weights are repetition, gradient", weighted.evidence_pullback(), G)
