@@ -56,20 +56,8 @@ class JointTerms(Protocol):
         """Powers of the rows' likelihood terms, shape (n,); None: all one."""
 
 
-class LatentPosterior(Protocol):
-    """Posterior of the latents of all classes."""
-
-    def log_partition(self) -> float:
-        """``log int p(f) prod_i site_i df``, up to a constant in K: what EM moves."""
-
-    def pullback(self) -> Any:
-        """Cotangent of `log_partition`, as the prior's form takes it."""
-
-    def predict(self, K_cross: Any, k_diag: Array) -> tuple[Array, Array]:
-        """Means of shape (m, C) and covariances of shape (m, C, C)."""
-
-    def joint(self, K_cross: Any, K_new: Any) -> tuple[Array, Array]:
-        """Means of shape (m, C) and covariances of all values, shape (m, C, m, C)."""
+# Posterior of the latents of all classes.
+LatentPosterior = ClassPosterior | DifferencePosterior
 
 
 class JointScheme(ABC):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Outcome
+from gpclass.inference.method import check_limits
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
 from gpclass.priors.classes import ClassPosterior, ClassSites
 from gpclass.priors.joint import JointPrior, as_codes, as_weights
@@ -108,10 +109,7 @@ class SoftmaxLaplace:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if self.max_iter < 1 or not self.tol > 0:
-            raise ValueError(
-                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
-            )
+        check_limits(self.max_iter, self.tol)
 
     def __call__(
         self,
@@ -124,8 +122,8 @@ class SoftmaxLaplace:
         """Find the mode and the Gaussian there.
 
         ``codes``, shape (n,), has each row's class, 0 to C - 1; a class may have no row.
-        ``weights``, shape (n,), are powers of the likelihood terms: 2 is the row given twice. ``init`` is an end
-        under a prior nearby; None starts at f = 0.
+        ``weights``, shape (n,), are powers of the likelihood terms: 2 is the row given twice.
+        ``init`` is an end under a prior nearby; None starts at f = 0.
 
         Raises
         ------

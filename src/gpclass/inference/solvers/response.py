@@ -49,9 +49,9 @@ class SiteJacobian(NamedTuple):
         m, v = posterior.mean, posterior.variance
         nu, tau = posterior.sites.nu, posterior.sites.tau
         h = STEP * np.sqrt(v)
-        by_mean = _difference(lambda t: rule.target(m + t * h, v, nu, tau), h, points)
+        by_mean = difference(lambda t: rule.target(m + t * h, v, nu, tau), h, points)
         h_v = STEP * v
-        by_variance = _difference(lambda t: rule.target(m, v + t * h_v, nu, tau), h_v, points)
+        by_variance = difference(lambda t: rule.target(m, v + t * h_v, nu, tau), h_v, points)
         count = rule.cavity_counts
         if count is None:
             none = np.zeros((2, len(m)))
@@ -62,7 +62,8 @@ class SiteJacobian(NamedTuple):
         return cls(by_mean, by_variance, by_nu, by_tau)
 
 
-def _difference(function: Callable[[float], Sites], h: Array, points: Points) -> Array:
+def difference(function: Callable[[float], Sites], h: Array, points: Points) -> Array:
+    """Derivatives of sites by ``t h``, shape (2, n); zero where h is zero."""
     total = np.zeros((2, len(h)))
     for t, weight in points:
         sites = function(t)
