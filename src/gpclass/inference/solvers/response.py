@@ -128,6 +128,8 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         sites = newton_step(rule, sweep.posterior, sweep.target)
         if sites is None:
             break
+        if made:  # the caller still holds the first sweep: three inverses would be one too many
+            sweep = sweep.without_covariance()
         try:
             following = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
         except NotPositiveDefiniteError:
@@ -137,7 +139,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         if falls(rule, sweep, following) or not gains:
             break
         sweep = following
-    return sweep, made
+    return sweep._replace(posterior=sweep.posterior.with_covariance()), made
 
 
 class Implicit(NamedTuple):
