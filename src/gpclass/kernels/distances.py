@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import blas
 from scipy.spatial.distance import cdist
 
-from gpclass.kernels.tiles import Array
+from gpclass.linalg import Array
 
 # From this many columns on one matrix product is faster than cdist (measured at n = 2000).
 _GRAM_MIN_COLUMNS = 6
@@ -49,15 +49,8 @@ def gram(A: Array, B: Array) -> Array:
         for k in range(0, max(inner_size, 1), depth):
             columns = slice(k, k + depth)
             # as the transpose, whose columns are contiguous as BLAS wants them
-            blas.dgemm(
-                1.0,
-                B[:, columns].T,
-                A[rows, columns].T,
-                beta=float(k > 0),
-                c=product[rows].T,
-                trans_a=1,
-                overwrite_c=1,
-            )
+            b, a = B[:, columns].T, A[rows, columns].T
+            blas.dgemm(1.0, b, a, beta=float(k > 0), c=product[rows].T, trans_a=1, overwrite_c=1)
     return product
 
 

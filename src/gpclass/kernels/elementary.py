@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 
 from gpclass.kernels.distances import gram, symmetrise
-from gpclass.kernels.tiles import Array, BoundKernel, LogDifferentiable, binds, shape_of
+from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
+from gpclass.linalg import Array
 
 
 @final

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
 
 from gpclass.kernels.precomputed import Precomputed, new_diagonal, uses_precomputed
-from gpclass.kernels.tiles import COMPOUND, Array, bind, lower_tiles, pieces, read_inputs
+from gpclass.kernels.tiles import COMPOUND, TILE, bind, lower_tiles, read_inputs
+from gpclass.linalg import Array, blocks
 
 
 def quiet() -> Any:
@@ -72,8 +73,8 @@ def cross(kernel: Any, X: Any, X_new: Any) -> Array:
     out = np.empty((n, m))
     with quiet():
         bound = bind(kernel, X, X_new)
-        for rows in pieces(n):
-            for cols in pieces(m):
+        for rows in blocks(n, TILE):
+            for cols in blocks(m, TILE):
                 out[rows, cols] = bound.value(rows, cols)
     return out
 

@@ -5,7 +5,8 @@ from typing import Any, final
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from gpclass.kernels.tiles import Array, BoundKernel, binds
+from gpclass.kernels.tiles import BoundKernel, binds
+from gpclass.linalg import Array
 
 _SYMMETRY = 1e-10
 
@@ -98,13 +99,10 @@ def new_diagonal(X_new: Any, X_train: Any) -> Array:
 
 
 def validate_precomputed(K: Any) -> Array:
-    """Return a user's Gram matrix (n, n) as C-contiguous float64.
+    """A user's Gram matrix (n, n) as C-contiguous float64.
 
-    Raises
-    ------
-    ValueError
-        If it is not square, finite and symmetric to 1e-10 of its largest entry, or has a negative
-        diagonal. Whether it is positive definite shows when it is factorised.
+    Raises ValueError if it is not square, finite and symmetric to 1e-10 of its largest entry, or
+    has a negative diagonal. Whether it is positive definite shows when it is factorised.
     """
     matrix = np.ascontiguousarray(square_gram(K))
     if not np.isfinite(matrix).all():

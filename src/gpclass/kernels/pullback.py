@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from gpclass.kernels.evaluate import quiet
-from gpclass.kernels.tiles import Array, bind, lower_tiles, read_inputs
+from gpclass.kernels.tiles import bind, lower_tiles, read_inputs
+from gpclass.linalg import Array
 
 
 def pullback(kernel: Any, X: Any, G: Array, K: Array | None = None) -> Array:

@@ -10,9 +10,8 @@ from functools import singledispatch
 from typing import Any, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array, blocks
 
 # 192 x 192 doubles are 0.3 MB: two or three such tiles stay in a second-level cache, and rows
 # that are not a power of two apart do not compete for the same cache lines when transposed.
@@ -62,7 +61,7 @@ class LogDifferentiable(BoundKernel):
 
 
 @final
-class Opaque(BoundKernel):
+class _Opaque(BoundKernel):
     """A kernel that is known by its calls alone; whole matrices are evaluated once and kept."""
 
     def __init__(self, kernel: Any, X: Any, X_new: Any | None) -> None:
@@ -72,7 +71,6 @@ class Opaque(BoundKernel):
         self._gradients: Array | None = None
 
     def value(self, rows: slice, cols: slice) -> Array:
-        """``K[rows, cols]``."""
         if self._values is None:
             self._values = np.asarray(self._kernel(self._X, self._X_new), dtype=np.float64)
         tile = np.array(self._values[rows, cols], order="C")
@@ -82,7 +80,6 @@ class Opaque(BoundKernel):
         return tile
 
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
-        """Contraction with the kernel's own ``eval_gradient=True``."""
         if self.n_theta == 0:
             return np.zeros(0)
         if self._gradients is None:
@@ -95,7 +92,7 @@ class Opaque(BoundKernel):
 
 @singledispatch
 def _bind(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
-    return Opaque(kernel, X, X_new)
+    return _Opaque(kernel, X, X_new)
 
 
 Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
@@ -119,7 +116,7 @@ def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
     cls = type(kernel)
     owner = next((c for c in cls.__mro__ if c in _bind.registry), object)
     if owner is object or cls.__call__ is not owner.__call__:
-        return Opaque(kernel, X, X_new)
+        return _Opaque(kernel, X, X_new)
     return _bind(kernel, X, X_new)
 
 
@@ -130,14 +127,9 @@ def read_inputs(kernel: Any, X: Any) -> Any:
     return np.ascontiguousarray(np.atleast_2d(np.asarray(X, dtype=np.float64)))
 
 
-def pieces(n: int) -> list[slice]:
-    """Slices of at most `TILE` that cover ``range(n)`` in order."""
-    return [slice(i, min(i + TILE, n)) for i in range(0, n, TILE)]
-
-
 def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
     """Tiles that cover the lower triangle of an (n, n) matrix, diagonal tiles whole."""
-    parts = pieces(n)
+    parts = list(blocks(n, TILE))
     for i, rows in enumerate(parts):
         for cols in parts[: i + 1]:
             yield rows, cols

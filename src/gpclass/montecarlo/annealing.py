@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 from gpclass.montecarlo.problem import (
     Covariance,
@@ -25,8 +26,6 @@ from gpclass.montecarlo.problem import (
 )
 from gpclass.montecarlo.slice_step import Chains, slice_step
 from gpclass.montecarlo.starts import tempered_proposals
-
-Array = NDArray[np.float64]
 
 # The pilot has a twentieth of the temperatures, but at least 50: with a third of the default
 # chains it takes a hundredth or two of the time.
@@ -60,10 +59,8 @@ class EvidenceEstimate:
         Logarithms of the importance weights; the log of their average is ``log_evidence``.
     temperatures : ndarray of shape (n_temperatures + 1,)
         Inverse temperatures, from 0 to 1.
-    evaluations_per_step : float
-        Values of the log likelihood for one move of one chain.
-    seconds : float
-        Time taken.
+    evaluations_per_step, seconds : float
+        Values of the log likelihood for one move of one chain, and the time of the run.
     """
 
     log_evidence: float
@@ -205,7 +202,7 @@ def anneal(
     w = np.exp(log_weights - top)
     return EvidenceEstimate(
         log_evidence=top + float(np.log(w.mean())),
-        standard_error=_delta_error(w),
+        standard_error=_error_of_log_mean(w),
         effective_sample_size=float(w.sum() ** 2 / (w @ w)),
         log_weights=log_weights,
         temperatures=temperatures,
@@ -272,8 +269,8 @@ def _power(n_temperatures: int, exponent: int) -> Array:
 def _equal_steps(pilot: Array, run: _Run, n_temperatures: int) -> Array:
     """Inverse temperatures that share the variance of the log weight equally.
 
-    A step of size d adds ``d^2 deviation^2 (1 + rho) / (1 - rho)``, rho the autocorrelation of the
-    moves there: the steps are equal in the integral of the root of that.
+    A step of size d adds ``d^2 deviation^2 (1 + rho) / (1 - rho)``, rho the moves' autocorrelation:
+    the steps are equal in the integral of the root of that.
     """
     rho = np.clip(_smooth(run.correlation), 0.0, 0.99)
     speed = _smooth(run.deviation) * np.sqrt((1.0 + rho) / (1.0 - rho))
@@ -294,7 +291,7 @@ def _smooth(x: Array) -> Array:
     return np.asarray((total[high] - total[low]) / (high - low))
 
 
-def _delta_error(w: Array) -> float:
+def _error_of_log_mean(w: Array) -> float:
     """Standard error of ``log mean(w)``: that of the mean over the mean."""
     if len(w) == 1:
         return float("inf")

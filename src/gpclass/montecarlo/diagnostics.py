@@ -3,9 +3,8 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 MIN_DRAWS: Final = 4
 
@@ -28,6 +27,7 @@ def effective_sample_size(draws: Array) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
     >>> independent = np.random.default_rng(0).standard_normal((500, 4))
     >>> 1500 < effective_sample_size(independent) < 2500
     np.True_

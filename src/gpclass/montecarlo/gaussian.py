@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
+from gpclass.linalg import Array
 from gpclass.priors import DensePrior, Prior
 from gpclass.priors.classes import ClassPrior, ClassSites
-
-Array = NDArray[np.float64]
 
 
 class Pairs(NamedTuple):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.inference.approximation import Approximation, Outcome
 from gpclass.inference.ep import EP
@@ -17,8 +17,6 @@ from gpclass.montecarlo.samples import SamplePosterior, Samples
 from gpclass.montecarlo.slice_sampling import RunLength, SliceSamples, sample
 from gpclass.montecarlo.starts import tempered_proposals
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
 
 # Above this split R-hat the chains still depend on where they started.
 MAX_RHAT: Final = 1.05
@@ -128,17 +126,13 @@ class MonteCarlo:
     start: Literal["auto", "ep", "prior"] = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work."""
-        check_counts(
-            n_samples=self.n_samples,
-            n_burn=self.n_burn,
-            n_chains=self.n_chains,
-            thin=self.thin,
-            n_temperatures=self.n_temperatures,
-            n_annealed=self.n_annealed,
-        )
+        check_counts(**self._length()._asdict())
+        check_counts(n_temperatures=self.n_temperatures, n_annealed=self.n_annealed)
         if self.start not in ("auto", "ep", "prior"):
             raise ValueError(f"start must be 'auto', 'ep' or 'prior', got {self.start!r}")
+
+    def _length(self) -> RunLength:
+        return RunLength(self.n_samples, self.n_burn, self.n_chains, self.thin)
 
     def __call__(
         self,
@@ -152,15 +146,9 @@ class MonteCarlo:
         """Sample ``p(f | y)`` and estimate ``p(y)``; the arguments are those of every method.
 
         ``init`` is the Gaussian to start from, in the place of that of ``start``; samples in it are
-        not used. Only ``log_prob`` of the likelihood is used, but for ``start``.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For bad labels, weights or lengths, and where the evidence is asked for a likelihood
-            that is zero somewhere.
-        NotPositiveDefiniteError
-            Where K is not positive semi-definite, or ``init`` has no proper Gaussian.
+        not used. Only ``log_prob`` of the likelihood is used, but for ``start``. Raises as
+        `annealed_importance_sampling` does, for a likelihood of zeros only if ``evidence`` is asked
+        for.
         """
         problem = make_problem(prior, y, likelihood, weights)
         # samples at other hyperparameters are no Gaussian to start from
@@ -170,8 +158,7 @@ class MonteCarlo:
             near = EP()(prior, y, likelihood, weights=weights)
             terms = SiteTerms.of(near.sites) if self.start == "ep" or near.converged else None
         rng = generator(self.random_state)
-        length = RunLength(self.n_samples, self.n_burn, self.n_chains, self.thin)
-        draws = sample(problem, terms, length, rng)
+        draws = sample(problem, terms, self._length(), rng)
         estimate = None
         if self.evidence:
             tempered = terms is None and likelihood.log_concave

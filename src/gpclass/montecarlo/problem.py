@@ -15,11 +15,11 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.softmax import SoftmaxApproximation
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 from gpclass.priors import Prior
 from gpclass.priors.classes import ClassPrior, ClassSites
-
-Array = NDArray[np.float64]
+from gpclass.priors.joint import as_weights
 
 Covariance = Prior | ClassPrior | ArrayLike | Sequence[ArrayLike]
 Start = Approximation | NestedApproximation | SoftmaxApproximation | Sites | ClassSites
@@ -102,11 +102,7 @@ def _class_problem(
         )
     if n and not (labels.min() >= 0 and labels.max() < C):
         raise ValueError(f"y must lie in 0 to {C - 1}, got {labels.min()} to {labels.max()}")
-    powers = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    if powers.shape != (n,) or not np.isfinite(powers).all() or (powers < 0.0).any():
-        raise ValueError(
-            f"weights must be {n} finite non-negative numbers, got shape {powers.shape}"
-        )
+    powers = as_weights(weights, n)
 
     def log_likelihood(f: Array) -> Array:
         log_p = likelihood.log_prob(labels, f.reshape(C, n, -1).transpose(2, 1, 0))
@@ -158,14 +154,14 @@ def check_counts(**counts: int) -> None:
 
 
 @final
+@dataclass
 class Reporter:
     """Report how far a run is: to a callable ``progress(done, total)``, or as a line on stderr."""
 
-    def __init__(self, progress: Progress, total: int, label: str) -> None:
-        self.progress = progress
-        self.total = total
-        self.label = label
-        self.done = 0
+    progress: Progress
+    total: int
+    label: str
+    done: int = 0
 
     def step(self) -> None:
         """Count one step; a line is renewed about a hundred times in all."""

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.problem import RandomState, check_counts, generator
 from gpclass.priors import Prior
 from gpclass.priors.classes import ClassPrior
-
-Array = NDArray[np.float64]
 
 # New inputs handled at a time, always this many: einsum orders its loops by the shapes, so equal
 # shapes make a row's bits independent of its batch; and arrays of (S, 32, C) stay small.
@@ -37,7 +36,6 @@ class Samples:
     weights: Array
 
     def __post_init__(self) -> None:
-        """Refuse what is not at least one finite sample."""
         if self.weights.ndim not in (2, 3) or self.weights.shape[-1] == 0:
             raise ValueError(
                 f"weights must have shape (n, S) or (n, C, S) with S > 0, got {self.weights.shape}"
@@ -46,7 +44,6 @@ class Samples:
             raise ValueError("weights must be finite")
 
     def __len__(self) -> int:
-        """Return the number of training rows."""
         return len(self.weights)
 
     @property

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
 from gpclass.montecarlo.gaussian import SiteTerms
 from gpclass.montecarlo.problem import (
@@ -27,8 +28,6 @@ from gpclass.montecarlo.problem import (
 from gpclass.montecarlo.samples import Samples
 from gpclass.montecarlo.slice_step import Chains, slice_step
 
-Array = NDArray[np.float64]
-
 
 @final
 @dataclass(frozen=True)
@@ -37,18 +36,15 @@ class SliceSamples:
 
     Parameters
     ----------
-    f : ndarray of shape (n, n_draws, n_chains), or (n, C, n_draws, n_chains) for many classes
-        Latent values, about the prior's own mean.
-    a : ndarray of the same shape
-        ``f = K a``, so that a draw's mean at a new input is ``k^T a``.
+    f, a : ndarray of shape (n, n_draws, n_chains), or (n, C, n_draws, n_chains) for many classes
+        Latent values about the prior's own mean, and their weights: ``f = K a``, so that a draw's
+        mean at a new input is ``k^T a``.
     log_likelihood : ndarray of shape (n_draws, n_chains)
         ``sum_i w_i log p(y_i | f_i)``.
-    evaluations_per_step : float
-        Values of the log likelihood for one move of one chain: one more than its rejections.
+    evaluations_per_step, seconds : float
+        Values of the log likelihood for one move of one chain, and the time of the run.
     n_stuck : int
         Moves that found no other point; rounding alone can cause one.
-    seconds : float
-        Time taken.
     """
 
     f: Array
@@ -95,7 +91,7 @@ class SliceSamples:
 
 
 class RunLength(NamedTuple):
-    """How long the chains run: `elliptical_slice_sampling` has the meanings."""
+    """How long the chains run, as `elliptical_slice_sampling` says."""
 
     n_samples: int
     n_burn: int
@@ -163,6 +159,7 @@ def elliptical_slice_sampling(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from gpclass.likelihoods import Probit
     >>> draws = elliptical_slice_sampling(np.eye(2), [1, -1], Probit(), random_state=0)
     >>> bool(np.allclose(draws.mean, [0.56419, -0.56419], atol=0.1))

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import Proposal, SiteTerms
-
-Array = NDArray[np.float64]
 
 # A rejection about halves the bracket: after 100 its width is below the rounding of an angle, and
 # the chain stays where it was, on the slice by definition.

@@ -3,17 +3,16 @@
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.inference.ep import EP
 from gpclass.inference.nested import NestedApproximation, nested_ep
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 from gpclass.montecarlo.problem import Covariance, LatentProblem, as_class_prior
 from gpclass.priors.classes import ClassPrior, ClassSites
-
-Array = NDArray[np.float64]
 
 # Inverse temperatures of the proposals are (k / 16)^3; between 20 and 40 of them none was better.
 N_PROPOSALS: Final = 16

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 
 class CovarianceProducts(ABC):
@@ -173,10 +172,6 @@ class PriorForm(ABC):
         """Covariances with m new latent values, (n, m), and variances, (m,), in new arrays."""
 
 
-def _nothing(i: int, tau: Array) -> float:
-    return 0.0
-
-
 @final
 @dataclass
 class RefactoredCovariance(SequentialCovariance):
@@ -187,7 +182,7 @@ class RefactoredCovariance(SequentialCovariance):
 
     prior: Prior
     factor: SiteFactor
-    own: Callable[[int, Array], float] = _nothing
+    own: Callable[[int, Array], float] = lambda i, tau: 0.0
 
     def rows(self, part: slice) -> Array:
         """Rows of Sigma, one product a row."""

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import cross, diagonal, evaluate, pullback
+from gpclass.linalg import Array
 from gpclass.priors.base import (
     CovarianceProducts,
     PosteriorCovariance,
@@ -18,8 +18,6 @@ from gpclass.priors.base import (
     SequentialCovariance,
     SiteFactor,
 )
-
-Array = NDArray[np.float64]
 
 # A scale s_i = |tau_i|^1/2 below this is not divided by: its square is a subnormal number.
 TINY_SCALE: Final = 1e-150
@@ -74,8 +72,8 @@ class DenseFactor(SiteFactor):
         usable = s > TINY_SCALE
         variances[usable] = np.sign(self.tau[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
-        for start in range(0, len(rest), COLUMNS):
-            chunk = rest[start : start + COLUMNS]
+        for part in linalg.blocks(len(rest), COLUMNS):
+            chunk = rest[part]
             reduced = self.reduced_variance(self.K[:, chunk].copy())
             variances[chunk] = self.K.diagonal()[chunk] - reduced
         return np.maximum(variances, 0.0)
@@ -222,7 +220,6 @@ class DensePrior(Prior):
     mean: Array | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not a square matrix of float64, or not finite."""
         if self.K.ndim != 2 or self.K.shape[0] != self.K.shape[1]:
             raise ValueError(f"K must be a square matrix, got shape {self.K.shape}")
         if not np.isfinite(self.K).all():
@@ -289,6 +286,14 @@ class DensePrior(Prior):
             raise self._indefinite(error) from error
 
 
+def jittered(kernel: Kernel, X: Any, jitter: float) -> Array:
+    """Kernel matrix of the training inputs, with ``jitter`` added to its diagonal."""
+    K = evaluate(kernel, X)
+    if jitter > 0.0:
+        K.flat[:: len(K) + 1] += jitter
+    return K
+
+
 @final
 @dataclass(frozen=True)
 class Dense(PriorForm):
@@ -296,11 +301,7 @@ class Dense(PriorForm):
 
     def make(self, kernel: Kernel, X: Any, jitter: float) -> DensePrior:
         """Evaluate the kernel."""
-        with np.errstate(over="ignore", invalid="ignore"):  # DensePrior refuses what overflows
-            K = evaluate(kernel, X)
-            if jitter > 0.0:
-                K.flat[:: len(K) + 1] += jitter
-        return DensePrior(K, str(kernel))
+        return DensePrior(jittered(kernel, X, jitter), str(kernel))
 
     def pull(self, kernel: Kernel, X: Any, prior: DensePrior, G: Array) -> Array:
         """Gradient by the kernel's theta from G of shape (n, n)."""

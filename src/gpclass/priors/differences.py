@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
+from gpclass.linalg import Array
+from gpclass.priors.joint import Codes
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 Covariances = Array | Sequence[Array]
 
 
@@ -67,7 +66,6 @@ class Differences:
     n_classes: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no classification."""
         codes = self.codes
         if codes.ndim != 1 or not np.issubdtype(codes.dtype, np.integer):
             raise ValueError(
@@ -147,12 +145,11 @@ class Differences:
         if covariances[0].shape[1] != self.n:
             raise ValueError(f"K must be square, got shape {covariances[0].shape}")
         for K_c, (number, row, start, sign) in zip(covariances, self._classes, strict=True):
-            for i in range(0, self.n, linalg.BLOCK):
-                stop = min(i + linalg.BLOCK, self.n)
-                signed = K_c[i:stop] * sign
-                signed *= sign[i:stop, None]
-                part = slice(start[i], start[stop])
-                result[np.ix_(number[part], number)] += signed[np.ix_(row[part] - i, row)]
+            for rows in linalg.blocks(self.n):
+                signed = K_c[rows] * sign
+                signed *= sign[rows, None]
+                part = slice(start[rows.start], start[rows.stop])
+                result[np.ix_(number[part], number)] += signed[np.ix_(row[part] - rows.start, row)]
         return result
 
     def pullback(self, G: Array, *, shared: bool) -> Array:
@@ -168,13 +165,12 @@ class Differences:
         result = np.zeros((n, n) if shared else (self.n_classes, n, n))
         for c, (number, _, start, sign) in enumerate(self._classes):
             total = result if shared else result[c]
-            for i in range(0, n, linalg.BLOCK):
-                stop = min(i + linalg.BLOCK, n)
-                first = start[i]
-                block = G[np.ix_(number[first : start[stop]], number)]
+            for rows in linalg.blocks(n):
+                first = start[rows.start]
+                block = G[np.ix_(number[first : start[rows.stop]], number)]
                 block = np.add.reduceat(block, start[:-1], 1)
-                block = np.add.reduceat(block, start[i:stop] - first, 0)
+                block = np.add.reduceat(block, start[rows] - first, 0)
                 block *= sign
-                block *= sign[i:stop, None]
-                total[i:stop] += block
+                block *= sign[rows, None]
+                total[rows] += block
         return result

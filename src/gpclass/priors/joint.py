@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
+
 Codes = NDArray[np.intp]
 # From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
 MeanAdjoint = Callable[[Array], Array]
@@ -50,15 +51,8 @@ class JointFactor(ABC):
     Laws: ``solve(B) + W K solve(B) = B``; variances, ``predict`` and ``joint`` are those of Sigma.
     """
 
-    @property
-    @abstractmethod
-    def d(self) -> Array:
-        """Precisions d of shape (n, C); zero in the rows without a site."""
-
-    @property
-    @abstractmethod
-    def log_det(self) -> float:
-        """``log |I + W K|``."""
+    d: Array
+    log_det: float
 
     @abstractmethod
     def solve(self, B: Array) -> Array:

@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.linalg import Array
 from gpclass.priors.base import (
     CovarianceProducts,
     PosteriorCovariance,
@@ -17,10 +17,7 @@ from gpclass.priors.base import (
     SiteFactor,
 )
 from gpclass.priors.classes import ClassSites
-from gpclass.priors.joint import JointFactor, JointPrior, as_codes
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.priors.joint import Codes, JointFactor, JointPrior, as_codes
 
 # Part of a right-hand side that a solution may leave before it is refined.
 LEFT: Final = 1e-12
@@ -145,10 +142,6 @@ class NestedPrior(Prior):
         share = terms.sum(axis=1) / (self.multiplicity + tau.sum(axis=1))
         return self._classes(self.multiplicity * share, tau * share[:, None] - terms)
 
-    def scatter(self, w: Array) -> Array:
-        """The v whose ``A^T v`` is w of shape (n, C), for rows that sum to zero; shape (N,)."""
-        return np.asarray(-self.of_others(w).ravel())
-
     def own_variance(self, i: int, tau: Array) -> float:
         """Variance of a copy's own deviation from the mean of its row's copies, given sites."""
         row = i // self.others.shape[1]
@@ -218,13 +211,14 @@ class NestedFactor(SiteFactor):
         return x
 
     def _solve_once(self, coupled: JointFactor, r: Array) -> Array:
-        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.tau)))
+        a = coupled.solve(self.prior.given_u(r, self.tau))  # A^T x, whose rows sum to zero
+        return np.asarray(-self.prior.of_others(a).ravel())
 
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row, and the gradient.
 
-        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``, and
-        ``g_j = f^ - f_j + N(0, m / t)`` for one copy, where f^ is the mean of f weighted by d.
+        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``; for one copy ``g_j = f^
+        - f_j + N(0, m / t)``, f^ the mean of f weighted by d.
         """
         if self.coupled is None:
             return NestedCovariance(self, self.prior.diagonal)
