@@ -169,7 +169,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
     side: Side = "lower"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

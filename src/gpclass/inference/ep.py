@@ -128,7 +128,7 @@ class EP(GaussianMethod[EPApproximation]):
     tol : float, default=1e-8
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
-    fallback : int, default=4
+    fallback : int, default=6
         Sweeps of all solvers that take over from the first together, in units of `max_iter`.
 
     References
@@ -148,7 +148,7 @@ class EP(GaussianMethod[EPApproximation]):
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

@@ -143,7 +143,7 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
