@@ -14,29 +14,13 @@ Integers = NDArray[np.intp]
 def check_probabilities(
     y_true: ArrayLike | None, y_prob: ArrayLike, labels: ArrayLike | None = None
 ) -> tuple[Integers | None, Floats, NDArray[Any]]:
-    """Validate labels and predicted class probabilities together.
+    """Validate labels (n,) and predicted class probabilities (n, C) or (n,) together.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,) or None
-        The observed classes. None where there are only predictions.
-    y_prob : array-like of shape (n, C) or (n,)
-        Probabilities, columns in the order of `labels`. One column, or a vector, is the probability
-        of the second of two classes.
-    labels : array-like of shape (C,), default=None
-        The classes in the order of the columns, as in `classes_` of a fitted classifier. By default
-        the sorted values of `y_true`, or 0..C-1 without `y_true`.
-
-    Returns
-    -------
-    codes, proba, labels : ndarray of shape (n,) or None, (n, C), (C,)
-        The column of each observed class, the probabilities in float64, the classes of the columns.
-
-    Raises
-    ------
-    ValueError
-        If the probabilities are not finite, leave [0, 1] or do not sum to one in a row, if the
-        lengths differ, or if a label of `y_true` has no column.
+    One column, or a vector, is the probability of the second of two classes. ``labels`` are the
+    classes in the order of the columns: by default the sorted values of ``y_true``, or 0..C-1 where
+    that is None. Returns the column of each observed class, the probabilities in float64 with a
+    column for each class, and the classes. ValueError where the probabilities are not finite, leave
+    [0, 1] or do not sum to one in a row, lengths differ, or a label has no column.
     """
     proba = check_array(y_prob, ensure_2d=False, dtype=None, input_name="y_prob")
     # Rows of float32 or float16 sum to one only to the precision of that type.
@@ -123,15 +107,14 @@ def information_bits(
     .. math:: \frac1n \sum_i \log_2 p(y_i \mid x_i) - \frac1n \sum_i \log_2 \pi_{y_i}
 
     with the baseline :math:`\pi`, the best prediction without the inputs (RW06 section 3.7.2). Zero
-    bits says that the inputs told nothing, the entropy of the classes (one bit for two balanced
-    classes) is perfect prediction, and a negative value is worse than the baseline. Probabilities
-    below the float64 epsilon count as that epsilon, as in :func:`sklearn.metrics.log_loss`, so a class
-    that was ruled out costs 52 bits and not infinitely many.
+    bits says that the inputs told nothing; the entropy of the classes (one bit for two balanced
+    classes) is perfect prediction. Probabilities below the float64 epsilon count as that epsilon,
+    as in :func:`sklearn.metrics.log_loss`: a class that was ruled out costs 52 bits.
 
     Parameters
     ----------
-    y_true, y_prob, labels
-        As in `check_probabilities`.
+    y_true, y_prob, labels : array-like of shape (n,), (n, C) or (n,), (C,)
+        Classes, probabilities, and the classes of the columns (default: the sorted ``y_true``).
     baseline : array-like of shape (C,), default=None
         Class probabilities or counts of the training set in the order of `labels`; they are scaled
         to sum to one. By default the (weighted) frequencies in `y_true`.
@@ -141,13 +124,11 @@ def information_bits(
     Raises
     ------
     ValueError
-        If the probabilities are not valid, or the baseline gives a class of `y_true` no
-        probability.
+        For probabilities that are not valid, or a class of `y_true` with baseline zero.
 
     Examples
     --------
-    The baseline of RW06 section 3.7 (3s and 5s, 406 and 361 for training, 418 and 355 to test) is
-    what a perfect classifier is above it:
+    The 3s and 5s of RW06 section 3.7, with 406 and 361 rows for training:
 
     >>> import numpy as np
     >>> from gpclass.metrics import information_bits
@@ -192,9 +173,8 @@ def brier_score(
 
     .. math:: \frac1{2n} \sum_i \sum_c \left(p_{ic} - [y_i = c]\right)^2
 
-    With the factor one half, two classes have the score of
-    :func:`sklearn.metrics.brier_score_loss`; Brier's own definition (1950) is twice this value.
-    The arguments are as in `information_bits`; ValueError as in `check_probabilities`.
+    With the factor one half, two classes have the score of scikit-learn's ``brier_score_loss``;
+    Brier's own (1950) is twice this. Arguments and ValueError are as in `information_bits`.
 
     Examples
     --------

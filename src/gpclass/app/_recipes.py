@@ -14,11 +14,7 @@ Table = tuple[Any, NDArray[Any]]
 
 @dataclass(frozen=True)
 class FolderTable:
-    """A data set of the local folder.
-
-    Its files (without the .gz that a CSV may have), class column, what a row is and what was left
-    out, and what makes (X, y) of the files' contents.
-    """
+    """A data set of the local folder: its files (a CSV may have .gz), and what reads them."""
 
     files: tuple[str, ...]
     target: str
@@ -49,10 +45,15 @@ def _frame(*contents: bytes) -> Any:
     return pd.concat([pd.read_csv(BytesIO(content)) for content in contents], ignore_index=True)
 
 
-def _columns(
-    target: str, *, drop: tuple[str, ...] = (), groups: dict[Any, str] | None = None
-) -> Callable[..., Table]:
-    """Make a builder that drops columns, then incomplete rows, then names groups of classes."""
+def _csv(
+    files: str,
+    target: str,
+    description: str,
+    *,
+    drop: tuple[str, ...] = (),
+    groups: dict[Any, str] | None = None,
+) -> FolderTable:
+    """Table of CSV files without columns ``drop`` and incomplete rows, with classes in groups."""
 
     def build(*contents: bytes) -> Table:
         frame = _frame(*contents).drop(columns=list(drop)).dropna(ignore_index=True)
@@ -62,22 +63,22 @@ def _columns(
             values = values.astype(str)
         return frame.drop(columns=target).astype(np.float64), values
 
-    return build
+    return FolderTable(tuple(files.split()), target, description, build)
 
 
-def _crabs(target: str, feature: str, one: str) -> Callable[..., Table]:
-    """Make a builder for the crabs, where the other of species and sex is a 0/1 feature."""
+def _crabs(target: str, description: str, feature: str, one: str) -> FolderTable:
+    """Table of the crabs, where the other of species and sex is a 0/1 feature."""
 
     def build(content: bytes) -> Table:
         frame = _frame(content).drop(columns="index")
         frame[feature] = (frame[feature] == one).astype(np.float64)
         return frame.drop(columns=target).astype(np.float64), frame[target].to_numpy().astype(str)
 
-    return build
+    return FolderTable(("crabs.csv",), target, f"Leptograpsus crabs by {description}", build)
 
 
-def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...]) -> Callable[..., Table]:
-    """Make a builder for some USPS digits, or all; training rows come first, in file order."""
+def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...], description: str) -> FolderTable:
+    """Table of some USPS digits, or all; training rows come first, in file order."""
 
     def build(content: bytes) -> Table:
         with np.load(BytesIO(content)) as arrays:
@@ -87,107 +88,76 @@ def _usps(digits: tuple[int, ...] | None, parts: tuple[str, ...]) -> Callable[..
         columns = [f"x{j}" for j in range(X.shape[1])]
         return import_module("pandas").DataFrame(X[chosen], columns=columns), y[chosen]
 
-    return build
+    return FolderTable(("usps_resampled.npz",), "y", f"USPS {description}", build)
 
 
 _WINDOW = dict.fromkeys((1, 2, 3), "window") | dict.fromkeys((5, 6, 7), "non-window")
+_THYROID = {1: "normal", 2: "not normal", 3: "not normal"}
 _BOTH = ("train", "test")
-
-_USPS = "usps_resampled.npz"
-_3V5 = "USPS 3s and 5s of RW06 section 3.7"
+_3V5 = "3s and 5s of RW06 section 3.7"
 
 FOLDER_TABLES = {
-    "auto_mpg_origin": FolderTable(
-        ("auto_mpg.csv",),
+    "auto_mpg_origin": _csv(
+        "auto_mpg.csv",
         "origin",
         "cars by origin (1 USA, 2 Europe, 3 Japan); 6 rows without horsepower left out",
-        _columns("origin", drop=("car_name",)),
+        drop=("car_name",),
     ),
-    "breast_cancer_wisconsin": FolderTable(
-        ("breast_cancer_wisconsin.csv",),
+    "breast_cancer_wisconsin": _csv(
+        "breast_cancer_wisconsin.csv",
         "class",
         "UCI Breast Cancer Wisconsin (Original), 9 attributes; id and 16 incomplete rows left out",
-        _columns("class", drop=("id",)),
+        drop=("id",),
     ),
-    "crabs_sex": FolderTable(
-        ("crabs.csv",),
-        "sex",
-        "Leptograpsus crabs by sex: 5 lengths and the species (sp = 1 for O)",
-        _crabs("sex", "sp", "O"),
-    ),
-    "crabs_species": FolderTable(
-        ("crabs.csv",),
-        "sp",
-        "Leptograpsus crabs by species: 5 lengths and the sex (sex = 1 for M)",
-        _crabs("sp", "sex", "M"),
-    ),
-    "glass": FolderTable(
-        ("glass.csv",),
+    "crabs_sex": _crabs("sex", "sex: 5 lengths and the species (sp = 1 for O)", "sp", "O"),
+    "crabs_species": _crabs("sp", "species: 5 lengths and the sex (sex = 1 for M)", "sex", "M"),
+    "glass": _csv(
+        "glass.csv",
         "Type",
         "UCI glass, window (types 1 to 3) against non-window (5 to 7)",
-        _columns("Type", groups=_WINDOW),
+        groups=_WINDOW,
     ),
-    "glass_types": FolderTable(
-        ("glass.csv",), "Type", "UCI glass, the 6 types that occur", _columns("Type")
-    ),
-    "heart_hungarian": FolderTable(
-        ("heart_hungarian.csv",),
+    "glass_types": _csv("glass.csv", "Type", "UCI glass, the 6 types that occur"),
+    "heart_hungarian": _csv(
+        "heart_hungarian.csv",
         "num",
         "UCI heart disease, Hungarian, 10 attributes; slope, ca and thal (mostly missing) and 33 "
         "incomplete rows left out",
-        _columns("num", drop=("slope", "ca", "thal")),
+        drop=("slope", "ca", "thal"),
     ),
-    "ionosphere": FolderTable(
-        ("ionosphere.csv",),
+    "ionosphere": _csv(
+        "ionosphere.csv",
         "class",
         "UCI ionosphere, 33 attributes; V2, which is always 0, left out",
-        _columns("class", drop=("V2",)),
+        drop=("V2",),
     ),
-    "new_thyroid": FolderTable(
-        ("new_thyroid.csv",),
-        "class",
-        "UCI new-thyroid (1 normal, 2 hyper, 3 hypo)",
-        _columns("class"),
-    ),
-    "new_thyroid_binary": FolderTable(
-        ("new_thyroid.csv",),
+    "new_thyroid": _csv("new_thyroid.csv", "class", "UCI new-thyroid (1 normal, 2 hyper, 3 hypo)"),
+    "new_thyroid_binary": _csv(
+        "new_thyroid.csv",
         "class",
         "UCI new-thyroid, normal against hyper and hypo together, as in KG06 section 5",
-        _columns("class", groups={1: "normal", 2: "not normal", 3: "not normal"}),
+        groups=_THYROID,
     ),
-    "pima": FolderTable(
-        ("pima_tr.csv", "pima_te.csv"),
+    "pima": _csv(
+        "pima_tr.csv pima_te.csv",
         "type",
         "diabetes in Pima women, Ripley's 200 training rows, then his 332 test rows",
-        _columns("type"),
     ),
-    "pima_te": FolderTable(
-        ("pima_te.csv",), "type", "diabetes in Pima women, Ripley's test set", _columns("type")
-    ),
-    "pima_tr": FolderTable(
-        ("pima_tr.csv",), "type", "diabetes in Pima women, Ripley's training set", _columns("type")
-    ),
-    "skin_segmentation": FolderTable(
-        ("skin_segmentation.csv",),
+    "pima_te": _csv("pima_te.csv", "type", "diabetes in Pima women, Ripley's test set"),
+    "pima_tr": _csv("pima_tr.csv", "type", "diabetes in Pima women, Ripley's training set"),
+    "skin_segmentation": _csv(
+        "skin_segmentation.csv",
         "class",
         "colours of skin (1) and not (2), 245,057 rows sorted by class",
-        _columns("class"),
     ),
-    "usps": FolderTable(
-        (_USPS,),
-        "y",
-        "USPS digits, resampled split of RW06: 4649 training rows, then 4649 test rows",
-        _usps(None, _BOTH),
+    "usps": _usps(
+        None,
+        _BOTH,
+        "digits, resampled split of RW06: 4649 training rows, then 4649 test rows",
     ),
-    "usps_3v5": FolderTable(
-        (_USPS,), "y", f"{_3V5}: 767 training rows, then 773 test rows", _usps((3, 5), _BOTH)
-    ),
-    "usps_3v5_test": FolderTable(
-        (_USPS,), "y", f"{_3V5}, the 773 test rows", _usps((3, 5), ("test",))
-    ),
-    "usps_3v5_train": FolderTable(
-        (_USPS,), "y", f"{_3V5}, the 767 training rows", _usps((3, 5), ("train",))
-    ),
+    "usps_3v5": _usps((3, 5), _BOTH, f"{_3V5}: 767 training rows, then 773 test rows"),
+    "usps_3v5_test": _usps((3, 5), ("test",), f"{_3V5}, the 773 test rows"),
+    "usps_3v5_train": _usps((3, 5), ("train",), f"{_3V5}, the 767 training rows"),
 }
 
 # OpenML's id pins name and version for good; the target is its default class column.

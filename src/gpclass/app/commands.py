@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,7 +107,7 @@ def evaluate(
     dataset = load_dataset(data, target)
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
-    with _Progress("cross-validation") as progress:
+    with _progress_bar("cross-validation") as progress:
         comparison = compare(
             models, dataset.X, dataset.y, n_splits=folds, random_state=seed, progress=progress
         )
@@ -121,12 +123,9 @@ def evaluate(
         figure.savefig(picture, dpi=150)
     if as_json:
         about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
-        _print_json(
-            about
-            | {"target": dataset.target, "features": d}
-            | comparison.to_dict()
-            | {"picture": None if picture is None else str(picture)}
-        )
+        about |= {"target": dataset.target, "features": d}
+        shown = {"picture": None if picture is None else str(picture)}
+        _print_json(about | comparison.to_dict() | shown)
         return
     _print_table(title, comparison)
     if picture is not None:
@@ -243,31 +242,19 @@ def _check_picture(picture: Path) -> None:
         raise ValueError(f"the picture {picture} must end in one of .{', .'.join(formats)}.")
 
 
-class _Progress:
+@contextmanager
+def _progress_bar(title: str) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar over the fits of a comparison, on stderr."""
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
 
-    def __init__(self, title: str) -> None:
-        self._bar = Progress(
-            "{task.description}",
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task(title, total=None)
-        self._title = title
+        def show(name: str, done: int, total: int) -> None:
+            # Padded, so that the bar stays where it is as the names change.
+            description = f"{title}: {name}" if name else title
+            bar.update(task, description=f"{description:<46}", completed=done, total=total)
 
-    def __enter__(self) -> "_Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        # Padded, so that the bar stays where it is as the names change.
-        description = f"{self._title}: {name}" if name else self._title
-        self._bar.update(self._task, description=f"{description:<46}", completed=done, total=total)
+        yield show
 
 
 # Heading, score, factor, decimals, and whether small or large is better (0: neither is marked).
@@ -307,14 +294,9 @@ def _print_table(title: str, comparison: "Comparison") -> None:
         table.add_row(*cells)
     # A pipe has no width of its own, and the table should not be folded in a log file.
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=132)
-    console.print(table)
+    (console if console.is_terminal else Console(width=132)).print(table)
     errors = Console(stderr=True, highlight=False)
     for name, scores in comparison.models.items():
         for message, count in scores.warnings.items():
-            errors.print(
-                f"{name}, {count} of {comparison.n_splits} folds: {message}",
-                soft_wrap=True,
-                markup=False,
-            )
+            text = f"{name}, {count} of {comparison.n_splits} folds: {message}"
+            errors.print(text, soft_wrap=True, markup=False)

@@ -76,16 +76,14 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     Parameters
     ----------
     name_or_path : str or path
-        A name of `list_datasets`, ``openml:ID``, or the path of a file that ends in .csv, .csv.gz,
-        .parquet or .pq.
+        A name of `list_datasets`, ``openml:ID``, or a .csv, .csv.gz, .parquet or .pq file.
     target : str, default=None
         The class column; needed for a file.
 
     Raises
     ------
     ValueError
-        If the name is unknown, the file cannot be read as a table, the target is not a column,
-        columns hold text or missing values, or a checksum differs.
+        For an unknown name or target, a file that is no table of numbers, or another checksum.
     FileNotFoundError, ConnectionError, ImportError
         If the file or the local folder, OpenML, or pandas is missing.
 
@@ -128,14 +126,8 @@ def _load_sklearn(name: str) -> Dataset:
     # The names where the classes have names; the digits are their own.
     if name != "digits":
         y = np.asarray(bunch.target_names).astype(str)[y]
-    return Dataset(
-        name=name,
-        X=bunch.data,
-        y=y,
-        target="target",
-        description=_SKLEARN_TABLES[name],
-        source=f"sklearn.datasets.load_{name}",
-    )
+    source = f"sklearn.datasets.load_{name}"
+    return Dataset(name, bunch.data, y, "target", _SKLEARN_TABLES[name], source)
 
 
 def _load_folder(name: str, table: FolderTable) -> Dataset:
@@ -147,15 +139,9 @@ def _load_folder(name: str, table: FolderTable) -> Dataset:
         )
     contents = [_verified(Path(folder), file) for file in table.files]
     X, y = table.build(*contents)
-    return Dataset(
-        name=name,
-        X=X,
-        y=y,
-        target=table.target,
-        description=table.description,
-        source=", ".join(str(Path(folder) / file) for file in table.files),
-        sha256=" ".join(hashlib.sha256(content).hexdigest() for content in contents),
-    )
+    source = ", ".join(str(Path(folder) / file) for file in table.files)
+    sha256 = " ".join(hashlib.sha256(content).hexdigest() for content in contents)
+    return Dataset(name, X, y, table.target, table.description, source, sha256)
 
 
 def _verified(folder: Path, file: str) -> bytes:
@@ -200,7 +186,6 @@ def _load_openml(data_id: int, target: str | None, name: str | None) -> Dataset:
         name=found,
         description=f"OpenML table {data_id}, version {bunch.details['version']}",
         source=f"https://www.openml.org/d/{data_id}",
-        sha256=None,
     )
 
 

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from gpclass.decision.display import ErrorRejectDisplay, ReliabilityDisplay, require_matplotlib
 
-# The palette of Okabe and Ito (2008), which stays distinct for colour-blind readers; the markers
-# and dashes carry the same distinction into print without colour.
+# The palette of Okabe and Ito (2008), distinct for colour-blind readers; the rest is for print.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2)), (0, (6, 2, 1, 2)), (0, (1, 1.2)))
@@ -23,7 +22,7 @@ def probability_figure(
     title: str | None = None,
     n_bins: int = 10,
 ) -> Any:
-    """Reliability diagram and error-reject curve side by side, one line a model.
+    """Matplotlib figure of reliability and error-reject curves side by side, one line a model.
 
     Parameters
     ----------
@@ -32,14 +31,8 @@ def probability_figure(
         The predicted probabilities of each named model for the same rows.
     labels : array-like of shape (C,), default=None
         The classes in the order of the columns; by default the sorted values of `y_true`.
-    title : str, default=None
-    n_bins : int, default=10
-        Number of bins of equal width in the reliability diagram.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-        ``figure.savefig(path)`` writes it.
+    title, n_bins : str or None, int, default=None, 10
+        Bins of the reliability diagram are of equal width.
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")

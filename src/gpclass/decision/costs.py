@@ -1,7 +1,4 @@
-"""From class probabilities to decisions: expected loss, the reject option, the error-reject curve.
-
-The inference is done once; the same probabilities serve every loss (RW06 section 3.2).
-"""
+"""Decisions from class probabilities (RW06 section 3.2): expected loss and the reject option."""
 
 from dataclasses import dataclass
 
@@ -79,9 +76,8 @@ def decide(
 class ErrorRejectCurve:
     """Error rate of the accepted cases against the fraction of cases rejected.
 
-    A case is accepted when its largest class probability is at least the threshold. Cases with
-    equal largest probability are accepted or rejected together: one point for each distinct value.
-    The point where all is rejected has no error rate and is left out.
+    A case is accepted when its largest class probability is at least the threshold, so there is one
+    point for each distinct value. The point where all is rejected has no error rate.
 
     Attributes
     ----------
@@ -113,13 +109,8 @@ def error_reject_curve(
 ) -> ErrorRejectCurve:
     """Error rate of the accepted cases as the least certain ones are rejected.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-    y_prob : array-like of shape (n, C) or (n,)
-        Predicted probabilities, columns in the order of `labels`; ValueError if not valid.
-    labels : array-like of shape (C,), default=None
-        The classes in the order of the columns; by default the sorted values of `y_true`.
+    ``y_true`` (n,) has the classes, ``y_prob`` (n, C) or (n,) their probabilities, with columns in
+    the order of ``labels`` (default: the sorted ``y_true``); ValueError where these are not valid.
 
     References
     ----------

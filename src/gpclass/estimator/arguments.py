@@ -181,12 +181,10 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
                 f"leave max_iter_predict at {MAX_ITER}"
             )
         given: Any = inference
+    elif _named("inference", inference, (*METHODS, "mcmc")) == "mcmc":
+        given = MonteCarlo(random_state=_seed(random_state))
     else:
-        name = _named("inference", inference, (*METHODS, "mcmc"))
-        if name == "mcmc":
-            given = MonteCarlo(random_state=_seed(random_state))
-        else:
-            given = METHODS[name](max_iter=max_iter)
+        given = METHODS[inference](max_iter=max_iter)
     return given  # type: ignore[no-any-return]
 
 

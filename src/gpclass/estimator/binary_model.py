@@ -59,22 +59,18 @@ class BinaryModel(Model):
         A row's result does not depend on the others. NumericalWarning where the kernel overflows:
         the latent is then unknown, with mean 0 and a variance that makes the probability one half.
         """
-        settings = self.settings()
-        if len(settings) == 1:
-            return _latent_at(settings[0], X)
-        weights = np.array([setting.weight for setting in settings])
-        found = [_latent_at(setting, X) for setting in settings]
+        weights, found = self.at_settings(_latent_at, X)
+        if len(found) == 1:
+            return found[0]
         means, variances = (np.stack(part) for part in zip(*found, strict=True))
         mean = weights @ means
         return mean, weights @ (variances + (means - mean) ** 2)
 
     def log_probabilities(self, X: Any) -> Array:
         """``log P(-1)`` and ``log P(+1)`` at new inputs, averaged over the settings, (m, 2)."""
-        settings = self.settings()
-        found = [_log_probabilities_at(setting, X) for setting in settings]
-        if len(settings) == 1:
+        weights, found = self.at_settings(_log_probabilities_at, X)
+        if len(found) == 1:
             return found[0]
-        weights = np.array([setting.weight for setting in settings])
         with np.errstate(divide="ignore"):
             weighted = np.stack(found) + np.log(weights)[:, None, None]
         return np.asarray(np.logaddexp.reduce(weighted, axis=0))

@@ -200,28 +200,23 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self._inputs, self._decomposition = inputs, parts.decomposition
         return self
 
-    # -------------------------------------------------------------- predict
-
-    def _new_rows(self, X: Any) -> Any:
+    def _at(self, X: Any) -> tuple[Any, Any, int, Any]:
+        """What was learnt, and new rows as the kernels take them."""
         check_is_fitted(self, "models_")
-        return self._inputs.transform(self, X)
-
-    @property
-    def _learnt(self) -> tuple[Any, Any, int]:
-        return self.models_, self._decomposition, self.n_classes_
+        X = self._inputs.transform(self, X)
+        return self.models_, self._decomposition, self.n_classes_, X
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, averaged over the latent, shape (m, C); columns as ``classes_``."""
-        X = self._new_rows(X)
-        return class_probabilities(*self._learnt, X)
+        return class_probabilities(*self._at(X))
 
     def decision_function(self, X: Any) -> Array:
         """Log odds of the second class, (m,), or log probabilities of more than two, (m, C)."""
-        X = self._new_rows(X)
-        if self.n_classes_ == 2:
-            log_pairs = log_odds(self.models_, X)[:, 0]
+        models, decomposition, n_classes, X = self._at(X)
+        if n_classes == 2:
+            log_pairs = log_odds(models, X)[:, 0]
             return np.asarray(log_pairs[:, 1] - log_pairs[:, 0])
-        P = class_probabilities(*self._learnt, X)
+        P = class_probabilities(models, decomposition, n_classes, X)
         return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -241,7 +236,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
                 "Returning the mean and variance of the latent function f is only supported for "
                 f"binary classification, received {self.n_classes_} classes."
             )
-        return self.models_[0].latent(self._new_rows(X))  # type: ignore[no-any-return]
+        models, _, _, X = self._at(X)
+        return models[0].latent(X)  # type: ignore[no-any-return]
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Mean (m, C) and covariance (m, C, C) of the classes' latent functions at m rows.
@@ -250,8 +246,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         One against the rest has independent latents. Raises ValueError for one against one, which
         has a latent function a pair of classes.
         """
-        X = self._new_rows(X)
-        return class_latents(*self._learnt, X)
+        return class_latents(*self._at(X))
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw the latent functions of the classes at all rows of X together, (m, C, n_samples).
@@ -264,16 +259,14 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             As `predict_latent`, where the covariance of all rows would not fit in memory, and for
             a precomputed kernel, which has no covariances among new rows.
         """
-        X = self._new_rows(X)
+        learnt = self._at(X)
         if isinstance(self._inputs, CovarianceMatrix):
             raise ValueError(
                 'with kernel="precomputed" the covariances of new rows with each other are not '
                 "known, and draws at all of them together need these: take predict_latent"
             )
         check_sample_count(n_samples)
-        return class_samples(*self._learnt, X, int(n_samples), check_random_state(random_state))
-
-    # ------------------------------------------------------------- evidence
+        return class_samples(*learnt, int(n_samples), check_random_state(random_state))
 
     def _of_models(self, read: Callable[[Any], Any]) -> Any:
         """What is read of the one model, or a list of it."""

@@ -32,10 +32,7 @@ class Decomposition(ABC):
 
     @abstractmethod
     def combine(self, log_odds: Array, n_classes: int) -> Array:
-        """Class probabilities, shape (m, C), from those of the k binary problems.
-
-        ``log_odds`` has shape (m, k, 2): ``log P(-1)`` and ``log P(+1)`` under each.
-        """
+        """Class probabilities (m, C) from ``log P(-1), log P(+1)`` of k problems, (m, k, 2)."""
 
 
 @final

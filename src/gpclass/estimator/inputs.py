@@ -140,9 +140,6 @@ def as_objects(X: Any) -> Any:
     return items
 
 
-# ------------------------------------------------------------------------------ tables of files
-
-
 def standardised(classifier: Any) -> Pipeline:
     """Put a classifier behind `NumericColumns` and a ``StandardScaler``, as the command line does.
 

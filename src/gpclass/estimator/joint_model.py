@@ -45,11 +45,9 @@ class JointModel(Model):
         the latents are then unknown, with mean 0 and variances that make all classes equally
         probable.
         """
-        settings = self.settings()
-        if len(settings) == 1:
-            return _latent_at(settings[0], X)
-        weights = np.array([setting.weight for setting in settings])
-        found = [_latent_at(setting, X) for setting in settings]
+        weights, found = self.at_settings(_latent_at, X)
+        if len(found) == 1:
+            return found[0]
         means, covariances = (np.stack(part) for part in zip(*found, strict=True))
         mean = np.einsum("k,kic->ic", weights, means)
         away = means - mean
@@ -58,12 +56,10 @@ class JointModel(Model):
 
     def probabilities(self, X: Any) -> Array:
         """Class probabilities at new inputs, averaged over the settings, shape (m, C)."""
-        settings = self.settings()
-        if len(settings) == 1:
-            return _probabilities_at(settings[0], X)
-        total = np.zeros((len(X), self.problem.n_classes))
-        for setting in settings:
-            total += setting.weight * _probabilities_at(setting, X)
+        weights, found = self.at_settings(_probabilities_at, X)
+        if len(found) == 1:
+            return found[0]
+        total = np.sum([w * P for w, P in zip(weights, found, strict=True)], axis=0)
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:

@@ -3,9 +3,9 @@
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from gpclass.linalg import TILE, product, symmetric_eigen
 from gpclass.montecarlo import Samples
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 # New rows at a time: the covariance with 1024 of them is smaller than the training matrix as soon
 # as n > 1024, and wide enough for the triangular solve to run at full speed.
@@ -67,11 +68,8 @@ class Model(ABC):
     def outcome(self) -> Outcome:
         """How the inference ended: where one setting did not converge, its outcome."""
         found = [Outcome[node.outcome_name] for node in self.learned.nodes]
-        return next((one for one in found if not one.converged), self._best_outcome)
-
-    @property
-    def _best_outcome(self) -> Outcome:
-        return Outcome[self.learned.best.outcome_name]
+        best = Outcome[self.learned.best.outcome_name]
+        return next((one for one in found if not one.converged), best)
 
     @property
     def n_iter(self) -> int:
@@ -98,6 +96,11 @@ class Model(ABC):
                 for node, problem in zip(nodes, problems, strict=True)
             ]
         return self._settings
+
+    def at_settings(self, read: Callable[[Setting, Any], T], X: Any) -> tuple[Array, list[T]]:
+        """Weights of the settings, and what is read at new inputs under each."""
+        settings = self.settings()
+        return np.array([one.weight for one in settings]), [read(one, X) for one in settings]
 
     def approximation(self) -> Any:
         """Approximation at the best setting, found once from the sites that fit ended with."""
@@ -140,10 +143,8 @@ def chunks(X: Any) -> Iterator[tuple[slice, Any]]:
     for start in range(0, m, CHUNK):
         stop = min(start + CHUNK, m)
         rows = np.minimum(np.arange(start, stop + (start - stop) % TILE), stop - 1)
-        yield (
-            slice(start, stop),
-            X[rows] if isinstance(X, np.ndarray) else [X[i] for i in rows],
-        )
+        part = X[rows] if isinstance(X, np.ndarray) else [X[i] for i in rows]
+        yield slice(start, stop), part
 
 
 def warn_of_overflow(problem: Any, lost: NDArray[np.bool_]) -> None:

@@ -20,6 +20,18 @@ class ReportedRun:
     run: LearningRun
     parameter_names: tuple[str, ...]
 
+    def to_row(self) -> dict[str, Any]:
+        """The run as a dict, the hyperparameters on their own scale."""
+        run, names = self.run, self.parameter_names
+        copied = ("log_evidence", "n_evaluations", "n_rejected", "message")
+        return {
+            "problem": self.problem,
+            **{name: getattr(run, name) for name in copied},
+            "start": dict(zip(names, np.exp(run.start), strict=True)),
+            "end": dict(zip(names, np.exp(run.end), strict=True)),
+            "at_bounds": [names[i] for i in run.at_bounds],
+        }
+
 
 @final
 @dataclass(frozen=True)
@@ -40,22 +52,7 @@ class OptimizerReport:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict a run, for a table: hyperparameters on their own scale, not logarithms."""
-        rows = []
-        for reported in self.runs:
-            run, names = reported.run, reported.parameter_names
-            rows.append(
-                {
-                    "problem": reported.problem,
-                    "log_evidence": run.log_evidence,
-                    "n_evaluations": run.n_evaluations,
-                    "n_rejected": run.n_rejected,
-                    "message": run.message,
-                    "start": dict(zip(names, np.exp(run.start), strict=True)),
-                    "end": dict(zip(names, np.exp(run.end), strict=True)),
-                    "at_bounds": [names[i] for i in run.at_bounds],
-                }
-            )
-        return rows
+        return [reported.to_row() for reported in self.runs]
 
 
 def names_of_theta(problems: Sequence[Problem], *, listed: bool) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """The types of ours that a saved model may contain, for loaders that build only trusted ones."""
 
+from typing import Any
+
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.decomposition import DECOMPOSITIONS
@@ -36,35 +38,12 @@ def trusted_types() -> list[str]:
     >>> "gpclass.estimator.classifier.GaussianProcessClassifier" in gpclass.trusted_types()
     True
     """
-    types = [
-        GaussianProcessClassifier,
-        BinaryModel,
-        BinaryProblem,
-        ClassSites,
-        ExpectationMaximisation,
-        JointModel,
-        JointProblem,
-        Dense,
-        DenseClasses,
-        KeepFixed,
-        LatentDifferences,
-        Learned,
-        LearningRun,
-        Node,
-        SearchSettings,
-        MaximiseEvidence,
-        MonteCarlo,
-        MultinomialProbit,
-        NumericColumns,
-        OptimizerReport,
-        Precomputed,
-        ReportedRun,
-        Samples,
-        Sites,
-        Softmax,
-        *METHODS.values(),
-        *LIKELIHOODS.values(),
-        *DECOMPOSITIONS.values(),
-        *KINDS,
-    ]
+    estimator = (GaussianProcessClassifier, NumericColumns, OptimizerReport, ReportedRun, *KINDS)
+    models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
+    problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
+    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
+    inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
+    kept = (Sites, ClassSites, Samples)
+    priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())
+    types: list[Any] = [*estimator, *models, *problems, *learners, *inference, *kept, *priors]
     return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in types)

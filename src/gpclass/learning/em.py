@@ -10,14 +10,7 @@ from scipy.optimize import minimize
 
 from gpclass.learning.hyperparameters import HyperPrior
 from gpclass.learning.learner import Learned, Learner, Progress
-from gpclass.learning.objective import (
-    FAILURES,
-    Objective,
-    Point,
-    RunResult,
-    rejected_value,
-    report,
-)
+from gpclass.learning.objective import FAILURES, Objective, Point, RunResult, rejected_value, report
 from gpclass.learning.problem import Problem
 from gpclass.learning.runs import from_every_start
 from gpclass.learning.surrogate import Surrogate
@@ -107,12 +100,7 @@ class ExpectationMaximisation(Learner):
     ) -> Learned:
         """Run from every start and keep the best; evaluations that are counted are E-steps."""
         return from_every_start(
-            partial(_run, self),
-            problem,
-            starts,
-            init=init,
-            n_jobs=n_jobs,
-            progress=progress,
+            partial(_run, self), problem, starts, init=init, n_jobs=n_jobs, progress=progress
         )
 
 
@@ -129,7 +117,8 @@ def _run(
     here = objective.evaluate(np.clip(start, low, high), gradient=True)
     message, radius, small_gains, n_evaluations = "", settings.radius, 0, 0
     while here is not None and not message:
-        slope = _projected_slope(here, low, high)
+        assert here.gradient is not None
+        slope = float(np.abs(np.clip(here.theta + here.gradient, low, high) - here.theta).max())
         message = _reason_to_end(settings, objective, slope, small_gains, radius)
         if message:
             break
@@ -146,19 +135,11 @@ def _run(
             radius = 0.25 * reach
             continue
         boxed = reach > 0.99 * radius
-        small_gains = (
-            small_gains + 1 if found.value - here.value < settings.tol and not boxed else 0
-        )
+        small = found.value - here.value < settings.tol and not boxed
+        small_gains = small_gains + 1 if small else 0
         radius = 2.0 * radius if boxed else radius
         here = found
     return report(objective, start, here, f"{message}; {n_evaluations} evaluations of M-steps")
-
-
-def _projected_slope(here: Point, low: Array, high: Array) -> float:
-    """Largest entry of the projected gradient of the objective."""
-    assert here.gradient is not None
-    moved = np.clip(here.theta + here.gradient, low, high) - here.theta
-    return float(np.abs(moved).max())
 
 
 def _reason_to_end(

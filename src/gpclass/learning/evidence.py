@@ -57,12 +57,7 @@ class MaximiseEvidence(Learner):
     ) -> Learned:
         """Run from every start and keep the best."""
         return from_every_start(
-            partial(_run, self),
-            problem,
-            starts,
-            init=init,
-            n_jobs=n_jobs,
-            progress=progress,
+            partial(_run, self), problem, starts, init=init, n_jobs=n_jobs, progress=progress
         )
 
 

@@ -88,10 +88,6 @@ class Hyperparameters:
         """Theta whose last entries, where they are left out, are those of now."""
         return np.concatenate([theta, self.theta[len(theta) :]])
 
-    def join(self, of_kernel: Array, of_likelihood: Array) -> Array:
-        """One vector of entries for the kernels and for the likelihood, as a gradient has them."""
-        return np.concatenate([of_kernel, of_likelihood])
-
 
 def parameter_names(kernel: Kernel, likelihood: Likelihood | None = None) -> tuple[str, ...]:
     """Names of the entries of theta: the kernel's, then the likelihood's if there is one."""

@@ -102,24 +102,11 @@ class Learner(ABC):
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
-        """Learn from each start.
+        """Learn from each of the ``starts`` (r, p), the first of which is the kernel's own theta.
 
-        Parameters
-        ----------
-        problem : Problem
-        starts : ndarray of shape (r, p)
-            Where to start, the first from the kernel's own values.
-        init : Sites, default=None
-            Sites for the very first evaluation.
-        n_jobs : int, default=None
-            Runs at a time; the result does not depend on it.
-        progress : callable, default=None
-            Called with the evidence after each evaluation (each run, where runs are parallel).
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where the evidence cannot be evaluated at any start.
+        ``init`` are sites for the very first evaluation. ``n_jobs`` runs at a time do not change
+        the result. ``progress`` is called with the evidence after each evaluation (each run, where
+        runs are parallel). NotPositiveDefiniteError where no start can be evaluated.
         """
 
 

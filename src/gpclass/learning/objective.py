@@ -129,15 +129,10 @@ def report(objective: Objective, start: Array, chosen: Point | None, message: st
     elif not chosen.converged:
         message = f"{message}; inference had not converged there"
     end = np.array(start) if chosen is None else chosen.theta
+    evidence = np.nan if chosen is None else chosen.log_evidence
+    rejected, on_bounds = int(np.isnan(trace).sum()), at_bounds(end, objective.problem.bounds)
     run = LearningRun(
-        start=np.array(start),
-        end=end,
-        log_evidence=np.nan if chosen is None else chosen.log_evidence,
-        n_evaluations=len(trace),
-        n_rejected=int(np.isnan(trace).sum()),
-        message=message,
-        trace=trace,
-        at_bounds=at_bounds(end, objective.problem.bounds),
+        np.array(start), end, evidence, len(trace), rejected, message, trace, on_bounds
     )
     return RunResult(run, chosen)
 

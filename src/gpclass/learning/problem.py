@@ -131,26 +131,17 @@ class Problem(ABC):
     def at(self, theta: Array) -> Self:
         """Return the same problem with other hyperparameters."""
         there = self.hyperparameters.at(theta)
-        changed: Self = replace(
-            self,  # type: ignore[type-var]
-            kernel=there.kernel,
-            likelihood=there.likelihood,
-        )
-        return changed
+        kernel, likelihood = there.kernel, there.likelihood
+        return replace(self, kernel=kernel, likelihood=likelihood)  # type: ignore[type-var]
 
     def evaluate(
         self, theta: Array, *, gradient: bool = True, init: Any = None, check: bool = False
     ) -> Evaluation:
-        """Evidence (and its gradient) at theta, with inference started at ``init``: a pure function.
+        """Evidence (and its gradient) at theta, with inference started at ``init``.
 
-        ``check`` refuses an indefinite kernel that inference itself would not notice.
-
-        Raises
-        ------
-        ValueError
-            Where a gradient is asked of a method that has none.
-        NotPositiveDefiniteError
-            Where the kernel matrix is not finite or not positive semi-definite.
+        ``check`` refuses an indefinite kernel that inference itself would not notice. ValueError
+        for a gradient of a method that has none; NotPositiveDefiniteError where the kernel matrix
+        is not finite or not positive semi-definite.
         """
         if gradient and not getattr(self.inference, "differentiable", True):
             raise ValueError(
@@ -169,7 +160,7 @@ class Problem(ABC):
             if gradient:
                 by_likelihood = approximation.likelihood_gradient()
                 by_kernel = there.pull(approximation.evidence_pullback(), prior)
-                slope = self.hyperparameters.join(by_kernel, by_likelihood)
+                slope = np.concatenate([by_kernel, by_likelihood])
         # Monte Carlo may have been asked for no evidence
         known = getattr(approximation, "evidence", approximation.log_evidence) is not None
         if (known and not np.isfinite(approximation.log_evidence)) or not (
@@ -204,8 +195,8 @@ class Problem(ABC):
 class BinaryProblem(Problem):
     """One binary classification problem, up to the values of its hyperparameters.
 
-    The fields are those of `Problem`, with labels ``y`` of shape (n,), -1 and +1; ``prior_form`` says
-    how the prior is held.
+    The fields are those of `Problem`, with labels ``y`` of shape (n,), -1 and +1; ``prior_form``
+    says how the prior is held.
     """
 
     kernel: Kernel

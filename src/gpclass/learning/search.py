@@ -19,21 +19,22 @@ Array = NDArray[np.float64]
 class SearchSettings:
     """Numbers of the search for the largest evidence.
 
-    L-BFGS-B ends at a relative change ``ftol`` of the objective or a projected gradient ``gtol``, or
-    after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a gradient
-    of ``refined_gradient``: a line search cannot find a maximum closer than the root of the
-    objective's relative ``noise``; the gradient, whose noise is as small, can.
+    L-BFGS-B ends at a relative change ``ftol`` of the objective or a projected gradient ``gtol``,
+    or after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a
+    gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
+    the objective's relative ``noise``; the gradient, whose noise is as small, can.
 
-    From ``many_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at
-    ``searching_ftol``, and to ``learning_tol`` after it. The latter moves the evidence by 1e-12 of it
-    (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6 of the
-    largest. Fewer rows are learnt to full precision, so that weights are repetition of rows after
-    learning too.
+    From ``many_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends
+    at ``searching_ftol``, and to ``learning_tol`` after it. The latter moves the evidence by 1e-12
+    of it (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6
+    of the largest. Fewer rows are learnt to full precision, so that weights are repetition of rows
+    after learning too.
 
     A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
-    slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing about
-    it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at ``subset_gtol``, in
-    units of the root of the curvature: half of its square is about the gain in nats that is left.
+    slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
+    about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
+    ``subset_gtol``, in units of the root of the curvature: half of its square is about the gain in
+    nats that is left.
     """
 
     ftol: float = 2e-9
@@ -131,9 +132,9 @@ def _minimise(
 ) -> _Minimum:
     """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there.
 
-    Without a scale, the unit makes that step at most about one long. Between bounds L-BFGS-B does not
-    see to that itself: its second evaluation is in a corner, where inference is slowest and from
-    where it seldom comes back to the maximum next to the start.
+    Without a scale, the unit makes that step at most about one long. Between bounds L-BFGS-B does
+    not see to that itself: its second evaluation is in a corner, where inference is slowest and
+    from where it seldom comes back to the maximum next to the start.
     """
     first, gtol = None, limits.gtol
     if scale is None:

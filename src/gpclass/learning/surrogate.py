@@ -5,9 +5,9 @@ An E-step at ``theta_0`` leaves Gaussian sites s. With these held, every theta h
 
 .. math:: \Phi(K) = \log \int p_\theta(f) \prod_i s_i(f_i) df
     = -\tfrac12 \log |I + T K| + \tfrac12 \nu^T m , \quad
-    \frac{d\Phi}{dK} = \tfrac12 (a a^T - R) ,
+    \frac{d\Phi}{dK} = \tfrac12 (a a^T - R) .
 
-one factorisation and no inverse of K. The M-step maximises
+The M-step maximises
 
 .. math:: F(\theta) = \Phi(K_\theta) + \sum_i \log Z_i(\epsilon)
     + c \cdot (\theta - \theta_0) + \text{const} ,
@@ -15,12 +15,12 @@ one factorisation and no inverse of K. The M-step maximises
 where ``Z_i`` is the integral of the label's likelihood, of hyperparameters epsilon, under the
 cavity at ``theta_0``. The constant and c make F the evidence to first order at ``theta_0``.
 
-c is zero for EP, whose evidence is stationary in the sites and has these derivatives (Theorem 1
-of KG06, which they prove for the kernel), and for VI and the lower tangent bound as far as the
-kernel goes. For other methods the evidence moves with the sites as well, and c is what F lacks.
+c is zero for EP, whose evidence is stationary in the sites (Theorem 1 of KG06, which they prove for
+the kernel), and for the kernel part of VI and the lower tangent bound. For other methods the
+evidence moves with the sites as well, and c is what F lacks.
 
-KG06 hold ``q(f) = N(m, Sigma)`` itself (eq. 30 and 31). That objective contains ``K^-1``, and where
-K is nearly singular the smallest change of theta makes it fall without end. Sites are the dual
+KG06 hold ``q(f) = N(m, Sigma)`` itself (eq. 30 and 31). That objective contains ``K^-1``; where K
+is nearly singular, it falls without bound for the smallest change of theta. Sites are the dual
 parameters of Adam, Chang, Khan & Solin (2021).
 """
 
@@ -96,7 +96,7 @@ class Surrogate:
                 x, v = self.terms.cavities
                 value += float(copies.count @ copies.moments(x, v).log_z)
                 by_likelihood = copies.log_z_gradient(x, v)
-        gradient = there.hyperparameters.join(by_kernel, by_likelihood) + self.tilt
+        gradient = np.concatenate([by_kernel, by_likelihood]) + self.tilt
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise NotPositiveDefiniteError(
                 f"the sites that are held have no partition function under {there.kernel}"
