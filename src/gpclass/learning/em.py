@@ -47,8 +47,6 @@ class ExpectationMaximisation(Learner):
     hyperprior : HyperPrior or None, default=None
         Its log density is added to the evidence and to F.
 
-    Notes
-    -----
     EM converges linearly. Where gains fall by a factor r a step, ``tol / (1 - r)`` is left at the
     end. r is near one where the classes are nearly separable and the evidence rises towards an
     infinite variance.
