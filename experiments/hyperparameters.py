@@ -143,7 +143,7 @@ class _Place:
 
     def direction(self, eta: Array) -> tuple[Array, Array]:
         """Changes of u and f by eta of shape (n, R)."""
-        u = linalg.solve_upper_columns_in_place(self.C, eta.copy())
+        u = linalg.solve_lower_columns_in_place(self.C, eta.copy(), transposed=True)
         return u, linalg.product(self.L, u)
 
 

@@ -1,14 +1,14 @@
 """Symmetric LAPACK and BLAS, in place: the only file that factorises.
 
 Matrices are C-contiguous float64, and symmetric ones may be read from either triangle unless a
-docstring says "lower". LAPACK wants Fortran order: the lower triangle of a C-ordered array is the
-upper triangle of its transposed view, so the calls below pass ``A.T`` with ``lower=0`` and copy
-nothing. Large matrices go through `scipy.linalg`: numpy's products use a second OpenBLAS with its
-own threads, and the two slow each other down (a product of a 2000 x 2000 matrix with a vector took
-8 ms through numpy and 0.1 ms here). Stacks of small matrices go through `numpy.linalg`.
+docstring says "lower". LAPACK wants Fortran order: the calls below pass ``A.T`` with ``lower=0``,
+whose upper triangle is the lower one of A, and copy nothing. Large matrices go through
+`scipy.linalg`: numpy's second OpenBLAS has its own threads, and the two slow each other down (8 ms
+in place of 0.1 ms for a 2000 x 2000 matrix times a vector). Small ones go through `numpy.linalg`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -27,6 +27,11 @@ BLOCK: Final = 64
 TILE: Final = 8
 
 
+def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
+    """Slices of at most ``size`` that cover ``range(n)`` in order."""
+    return (slice(i, min(i + size, n)) for i in range(0, n, size))
+
+
 def symmetric_product(K: Array, v: Array, *, upper: bool = False) -> Array:
     """``K v`` for a symmetric K, read from its lower or its upper triangle, and v of shape (n,)."""
     return np.asarray(blas.dsymv(1.0, K.T, v, lower=int(upper)))
@@ -34,25 +39,22 @@ def symmetric_product(K: Array, v: Array, *, upper: bool = False) -> Array:
 
 def square_lower_into_upper(A: Array) -> None:
     """Write the squares of the strict lower triangle of A above the diagonal, which becomes 0."""
-    n = len(A)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        np.square(A[start:stop, :start].T, out=A[:start, start:stop])
-        block = np.tril(A[start:stop, start:stop], -1)
-        A[start:stop, start:stop] = block + np.square(block).T
+    for rows in blocks(len(A)):
+        np.square(A[rows, : rows.start].T, out=A[: rows.start, rows])
+        block = np.tril(A[rows, rows], -1)
+        A[rows, rows] = block + np.square(block).T
 
 
 def row_sums_of_product(A: Array, B: Array, s: Array) -> Array:
     """``sum_j A_ij B_ij s_j`` of symmetric A and B, from their lower triangles, shape (n,)."""
-    n = len(s)
-    total = np.zeros(n)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        product = A[start:stop, :stop] * B[start:stop, :stop]
+    total = np.zeros(len(s))
+    for rows in blocks(len(s)):
+        start, stop = rows.start, rows.stop
+        product = A[rows, :stop] * B[rows, :stop]
         product[:, start:] = np.tril(product[:, start:])
-        total[start:stop] += np.einsum("ij,j->i", product, s[:stop])
+        total[rows] += np.einsum("ij,j->i", product, s[:stop])
         product[:, start:] = np.tril(product[:, start:], -1)
-        total[:stop] += np.einsum("ij,i->j", product, s[start:stop])
+        total[:stop] += np.einsum("ij,i->j", product, s[rows])
     return total
 
 
@@ -63,39 +65,28 @@ def add_symmetric_outer(G: Array, u: Array, v: Array, scale: float = 1.0) -> Non
 
 def mirror_lower(A: Array) -> None:
     """Copy the lower triangle of A onto its upper one, in place, block by block."""
-    n = len(A)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        A[:start, start:stop] = A[start:stop, :start].T
-        block = A[start:stop, start:stop]
+    for rows in blocks(len(A)):
+        A[: rows.start, rows] = A[rows, : rows.start].T
+        block = A[rows, rows]
         block[:] = np.tril(block) + np.tril(block, -1).T
 
 
 def scale_rows_and_columns(A: Array, s: Array, out: Array | None = None) -> Array:
-    """Lower triangle of ``diag(s) A diag(s)``, shape (n, n); the upper one is undefined.
-
-    ``out`` may be A itself; None makes a new array.
-    """
-    n = len(A)
+    """Lower triangle of ``diag(s) A diag(s)``, the upper one undefined; ``out`` may be A itself."""
     if out is None:
         out = np.empty_like(A)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        block = out[start:stop, :stop]
-        np.multiply(A[start:stop, :stop], s[:stop], out=block)
-        block *= s[start:stop, None]
+    for rows in blocks(len(A)):
+        block = out[rows, : rows.stop]
+        np.multiply(A[rows, : rows.stop], s[: rows.stop], out=block)
+        block *= s[rows, None]
     return out
 
 
 def cholesky(A: Array, what: str = "the matrix") -> Array:
-    """Factor ``A = L L^T`` in place: the lower triangle of A, shape (n, n), becomes L. Returns A.
+    """Factor ``A = L L^T`` in place: the lower triangle of A becomes L. Returns A.
 
-    The strict upper triangle is neither read nor written; ``what`` names A in the error.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        Naming the matrix, the failing leading minor, and whether entries are not finite.
+    The strict upper triangle is neither read nor written; ``what`` names A in the error. Raises
+    NotPositiveDefiniteError, which names the failing leading minor or says that A is not finite.
     """
     _, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
     if info > 0 or (info == 0 and not np.isfinite(A.diagonal()).all()):
@@ -112,12 +103,12 @@ def solve_factored(L: Array, v: Array) -> Array:
     return np.asarray(blas.dtrsv(L.T, w, lower=0, trans=0, overwrite_x=1))
 
 
-def solve_lower_columns_in_place(L: Array, V: Array) -> Array:
-    """Overwrite V of shape (n, m) by ``L^-1 V``.
+def solve_lower_columns_in_place(L: Array, V: Array, *, transposed: bool = False) -> Array:
+    """Overwrite V of shape (n, m) by ``L^-1 V``, or by ``L^-T V``.
 
-    A column's bits do not depend on its neighbours when m is a multiple of `TILE`.
+    A column's bits do not depend on its neighbours where m is a multiple of `TILE`.
     """
-    blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+    blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=int(transposed), overwrite_b=1)
     return V
 
 
@@ -147,12 +138,6 @@ def add_row_crossings(G: Array, Z: Array, scale: float) -> None:
     blas.dsyrk(scale, Z.T, beta=1.0, c=G.T, trans=1, lower=0, overwrite_c=1)
 
 
-def solve_upper_columns_in_place(L: Array, V: Array) -> Array:
-    """Overwrite V of shape (n, m) by ``L^-T V``; for a column's bits see the lower one."""
-    blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=1, overwrite_b=1)
-    return V
-
-
 def pad_columns(A: Array) -> Array:
     """A of shape (n, m), with columns of zeros up to a multiple of `TILE`; A itself if it is."""
     missing = -A.shape[1] % TILE
@@ -165,18 +150,13 @@ def add_symmetric_products(G: Array, U: Array, V: Array, scale: float) -> None:
 
 
 def add_lower_and_store_above(A: Array, total: Array, stored: Array) -> None:
-    """Add A's lower triangle to that of ``total``, and write its transpose above ``stored``'s.
-
-    In one pass; the diagonal of ``stored`` stays.
-    """
-    n = len(A)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        block = A[start:stop, :stop]
-        total[start:stop, :stop] += block
-        stored[:start, start:stop] = block[:, :start].T
-        above = np.triu_indices(stop - start, 1)
-        stored[start:stop, start:stop][above] = block[:, start:].T[above]
+    """Add A's lower triangle to that of ``total``, and write it above ``stored``'s diagonal."""
+    for rows in blocks(len(A)):
+        block = A[rows, : rows.stop]
+        total[rows, : rows.stop] += block
+        stored[: rows.start, rows] = block[:, : rows.start].T
+        above = np.triu_indices(rows.stop - rows.start, 1)
+        stored[rows, rows][above] = block[:, rows.start :].T[above]
 
 
 def log_det_factored(L: Array) -> float:
@@ -217,13 +197,7 @@ def eigen_batch(A: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Factored(ABC):
-    """A symmetric matrix M with a factor L.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n, n)
-        Lower triangular; the strict upper triangle is undefined.
-    """
+    """A symmetric matrix M with a lower triangular factor L, whose upper triangle is undefined."""
 
     L: Array
 
@@ -287,14 +261,8 @@ class QuasiDefinite(Factored):
     """A symmetric matrix ``M = [[P, C], [C^T, -N]]`` up to order, P and N positive definite.
 
     With the rows of P first, ``M = L D L^T`` where D is 1 on the rows of P and -1 on those of N
-    (Vanderbei 1995): two Cholesky factorisations, no pivoting.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n,)
-        Row numbers of M in the order of L, those of P first.
-    n_positive : int
-        Size of P.
+    (Vanderbei 1995): two Cholesky factorisations, no pivoting. ``order`` has the row numbers of M
+    in the order of L; the first ``n_positive`` are those of P.
     """
 
     order: NDArray[np.intp]
@@ -304,10 +272,7 @@ class QuasiDefinite(Factored):
     def of(cls, M: Array, positive: NDArray[np.bool_], what: str) -> "QuasiDefinite":
         """Factor M (read from its lower triangle); ``positive`` marks the rows of P.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where P, or minus its Schur complement, is not positive definite.
+        Raises NotPositiveDefiniteError where P, or minus its Schur complement, is not definite.
         """
         order = np.concatenate([np.flatnonzero(positive), np.flatnonzero(~positive)])
         p = int(positive.sum())

@@ -174,7 +174,7 @@ def test_class_sites_are_the_sites_without_u():
     rng = np.random.default_rng(3)
     tau, nu = rng.uniform(0, 1, len(A)), rng.standard_normal(len(A))
     prior = NestedPrior(as_prior(Ks, False), codes)
-    posterior = ClassPosterior.from_sites(prior.class_prior, prior.class_sites(Sites(nu, tau)))
+    posterior = ClassPosterior.from_sites(prior.class_prior, prior.class_sites(nu, tau))
     R = np.linalg.inv(K_g @ np.diag(tau) + np.eye(len(tau))).T @ np.diag(tau)
     a = np.linalg.solve(np.eye(len(tau)) + tau[:, None] * K_g, nu)
     close(posterior.mean.T.ravel(), K @ A.T @ a, 1e-10)

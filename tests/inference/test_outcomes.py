@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
+from gpclass import GaussianProcessClassifier
+from gpclass.exceptions import ConvergenceWarning
 from gpclass.inference import EP, Outcome, PosteriorLinearisation, Variational
 from gpclass.inference.approximation import LARGEST_EVIDENCE
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
@@ -79,3 +82,15 @@ def test_hostile_problems_end_within_few_sweeps(method, likelihood):
         assert_finite(q)
         assert q.n_iter <= (1 + method.fallback) * method.max_iter
         assert q.n_factorisations <= 4 * (1 + method.fallback) * method.max_iter
+
+
+def test_a_collapse_is_not_chosen_as_the_best_of_a_fit():
+    X, y = twins(8)
+    kernel = 1.0 * RBF(1.0)
+    model = GaussianProcessClassifier(
+        kernel, likelihood=NoisyThreshold(1e-3), inference="pl", n_restarts_optimizer=1
+    )
+    with pytest.warns(ConvergenceWarning, match="no proper fixed point"):
+        model.fit(X, y)
+    assert model.log_marginal_likelihood_value_ <= LARGEST_EVIDENCE
+    assert not model.converged_

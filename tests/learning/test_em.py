@@ -161,8 +161,8 @@ def test_the_objective_of_a_singular_covariance():
         (PosteriorLinearisation(), Probit()),
         pytest.param(Variational(), Probit(), marks=pytest.mark.slow),
         (Variational(), Logit()),
+        # not the upper bound: its maximum is at an infinite variance, which EM nears by small steps
         (TangentBound(), Logit()),
-        (TangentBound("upper"), Logit()),
     ],
     ids=name,
 )

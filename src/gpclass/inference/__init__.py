@@ -6,11 +6,7 @@ A method is a frozen dataclass of its settings, called as
 
 from typing import Any, Final
 
-from gpclass.inference.approximation import (
-    Approximation,
-    Outcome,
-    SitePosterior,
-)
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.bound import BoundApproximation, TangentBound
 from gpclass.inference.ep import EP, EPApproximation
 from gpclass.inference.implicit import EnergyApproximation

@@ -87,18 +87,11 @@ class Outcome(Enum):
 class SitePosterior:
     """The Gaussian ``q(f) ∝ p(f) prod_i site_i``.
 
-    Parameters
-    ----------
-    sites : Sites
-    factor : SiteFactor
-        Of the prior given the sites' precisions.
-    mean_weights : ndarray of shape (n,)
-        ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
-    mean : ndarray of shape (n,)
-        ``m = K a``, about the prior's own mean.
-    covariance : PosteriorCovariance, default=None
-        What marginal variances and gradients need (for a dense prior an n x n inverse). None
-        where predictions alone are asked for; see `with_covariance`.
+    ``factor`` is that of the prior given the sites' precisions. ``mean_weights``, shape (n,), is
+    ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21), and ``mean``, shape
+    (n,), is ``m = K a``, about the prior's own mean. Marginal variances and gradients need
+    ``covariance`` (for a dense prior an n x n inverse); it is None where predictions alone are
+    asked for, see `with_covariance`.
     """
 
     sites: Sites
@@ -126,12 +119,12 @@ class SitePosterior:
 
     @property
     def variance(self) -> Array:
-        """Marginal variances, shape (n,), of a posterior that has its `covariance`.
+        """Marginal variances, shape (n,).
 
         Raises
         ------
         ValueError
-            Where it has not: forming it is work of order n^3, see `with_covariance`.
+            Where `covariance` is None: forming it costs order n^3, see `with_covariance`.
         """
         if self.covariance is None:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
@@ -147,27 +140,19 @@ class SitePosterior:
         return 0.5 * (self.factor.log_det - float(self.sites.tau @ self.variance) + explained)
 
     def pullback(self, by_mean: Array | None = None, by_variance: Array | None = None) -> Any:
-        """Cotangent by the prior's covariance of an evidence with these adjoints.
+        """Cotangent by K of an evidence with these adjoints; forms the covariance if it is missing.
 
-        See `gpclass.priors.PosteriorCovariance.pullback`. Forms the covariance where it is missing.
+        See `gpclass.priors.PosteriorCovariance.pullback`.
         """
         covariance = self.covariance or self.factor.covariance()
         return covariance.pullback(self.mean_weights, by_mean, by_variance)
 
     def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
-        """Latent mean and variance at m new inputs (RW06 Algorithm 3.2, lines 4 to 6).
+        """Latent mean and variance at m new inputs, shape (m,) each (RW06 Algorithm 3.2).
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m)
-            Covariance of training and new inputs, overwritten.
-        k_diag : ndarray of shape (m,)
-            Prior variances of the new inputs.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (m,)
-            A variance that rounding made negative is 0.
+        ``K_cross``, shape (n, m), is the prior covariance of training and new inputs, and is
+        overwritten; ``k_diag``, shape (m,), has the prior variances of the new inputs. A variance
+        that rounding made negative is 0.
         """
         # einsum without optimisation sums in one order whatever m is: a row's result does not
         # depend on the batch that it is predicted in.
@@ -180,16 +165,8 @@ class SitePosterior:
 class Approximation(ABC):
     """A Gaussian approximation of the latent posterior, its evidence, and how it was found.
 
-    Parameters
-    ----------
-    posterior : SitePosterior
-    log_evidence : float
-        Approximation of ``log p(y | X, theta)`` by the method that made this object, in nats.
-    outcome : Outcome
-    n_iter : int
-        Iterations (Newton steps, sweeps, ...) that were taken.
-    n_factorisations : int
-        Factorisations of B among them: what the time goes into.
+    ``log_evidence`` is the method's approximation of ``log p(y | X, theta)``, in nats. ``n_iter``
+    counts iterations (Newton steps, sweeps), ``n_factorisations`` the factorisations of B.
     """
 
     posterior: SitePosterior

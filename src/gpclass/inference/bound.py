@@ -24,17 +24,10 @@ Side = Literal["lower", "upper"]
 @final
 @dataclass(frozen=True)
 class BoundApproximation(Approximation):
-    """A bound on the evidence and a Gaussian; `Approximation` has the other fields.
+    """A bound on ``log p(y | X, theta)``, whether or not the iteration converged, and a Gaussian.
 
-    ``log_evidence`` is a bound on ``log p(y | X, theta)``, whether or not the iteration has
-    converged.
-
-    Parameters
-    ----------
-    side : {"lower", "upper"}
-    tangent : SitePosterior
-        ``p(f)`` times the tangents, normalised. From below it is ``posterior``; from above it is
-        ``N(K nu, K)`` and only the gradient uses it (see `TangentBound`).
+    ``tangent`` is ``p(f)`` times the tangents, normalised. From below it is ``posterior``; from
+    above it is ``N(K nu, K)`` and only the gradient uses it (see `TangentBound`).
     """
 
     side: Side
@@ -45,19 +38,18 @@ class BoundApproximation(Approximation):
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
-        """``d log_evidence / dK``; see `SitePosterior.pullback`.
+        """``d log_evidence / dK``: ``(a a^T - R) / 2``, with R = 0 for linear tangents.
 
-        The bound is stationary in the points of contact, so only K moves it: ``(a a^T - R) / 2``,
-        where R is zero for tangents that are linear.
+        The bound is stationary in the points of contact, so only K moves it.
         """
         return self.tangent.pullback()
 
 
 class _Contact(NamedTuple):
-    """The best points of contact ``c^2 = f^2 + v`` from below, and what follows from them.
+    """Best points of contact ``c^2 = f^2 + v`` from below.
 
-    ``value`` is ``y f / 2 - log(2 cosh(c / 2))``, the expectation of a tangent's logarithm under a
-    Gaussian of mean f and variance v; ``tau`` is ``2 lambda(c)``, for a weight of one.
+    ``value`` is ``y f / 2 - log(2 cosh(c / 2))``, the expected logarithm of a tangent under
+    N(f, v); ``tau`` is ``2 lambda(c)``, for a weight of one.
     """
 
     value: Array
@@ -140,38 +132,28 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         \lambda(c) = \tanh(c / 2) / (4 c) ,
 
     a site ``tau = 2 w lambda(c)``, ``nu = w y / 2`` for a row of weight w. The best c is
-    ``c^2 = m^2 + var`` with the marginal mean and variance of the Gaussian that results. The bound
-    is maximised by the solvers of `Variational`.
+    ``c^2 = m^2 + var`` with the marginal mean and variance of the Gaussian that results. The
+    solvers of `Variational` maximise the bound.
 
     **From above**, ``log sigma(z)`` is concave in z, and its tangent of slope mu is
 
     .. math:: \sigma(z) \le \exp(\mu z - H(\mu)), \quad
         H(\mu) = -\mu \log \mu - (1 - \mu) \log (1 - \mu) ,
 
-    which gives ``nu^T K nu / 2 - sum_i w_i H(mu_i)`` with ``nu_i = w_i y_i mu_i``. It is convex in
-    mu, and its minimum ``mu_i = sigma(-y_i (K nu)_i)`` is the mode that Laplace's method finds:
-    the bound is the log joint density at the mode.
+    which gives ``nu^T K nu / 2 - sum_i w_i H(mu_i)`` with ``nu_i = w_i y_i mu_i``. Its minimum
+    ``mu_i = sigma(-y_i (K nu)_i)`` is the mode that Laplace's method finds: the bound is the log
+    joint density at the mode. Linear tangents leave the prior's covariance as it is, so
+    ``posterior`` from above has the sites of Laplace's method instead. KG06 does not say which
+    variance its program takes. This choice agrees with the bound: its first two derivatives by
+    the weight of a new label, at weight zero, are those of the evidence under that Gaussian.
 
-    Linear tangents leave the prior's covariance as it is, so ``posterior`` from above has the
-    sites of Laplace's method instead. This is a decision made here: KG06 does not say what
-    variance their program takes. The bound supports it: its first two derivatives by the weight of
-    a new label, at weight zero, are those of the evidence under that Gaussian.
-
-    Parameters
-    ----------
-    side : {"lower", "upper"}, default="lower"
-    max_iter : int, default=100
-        Sweeps over all rows, as in `Variational` (lower), or Newton steps (upper).
-    tol : float, default=1e-8
-        As in `EP` (lower), or the largest entry of the gradient at the mode (upper).
-    fallback : int, default=4
-        As in `EP` (lower).
+    ``max_iter``, ``tol`` and ``fallback`` are as in `EP` for ``side="lower"``, and as in
+    `Laplace` for ``side="upper"``.
 
     References
     ----------
     Jaakkola & Jordan, *Bayesian parameter estimation via variational methods*, 2000; Gibbs &
     MacKay, *Variational Gaussian process classifiers*, 2000, which KG06 calls GPC-VL and GPC-VU.
-    The equations are derived afresh, with weights as powers of the terms.
 
     Examples
     --------
@@ -187,7 +169,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
     side: Side = "lower"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

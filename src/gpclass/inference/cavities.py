@@ -35,9 +35,9 @@ def copies_of(weights: Array) -> Array:
 class Copies:
     """Likelihood terms raised to weights, split into copies as EP needs them.
 
-    A weight w is ``n = ceil(w)`` copies of the term to the power ``w / n``: for a whole number
-    just the row repeated, and never a power above one, whose site could not be taken out of the
-    posterior. Labels y are -1 and +1; ``offset`` is the prior mean, about which the sites are.
+    A weight w is ``n = ceil(w)`` copies of the term to the power ``w / n``: a whole number is the
+    row repeated, and no power is above one, as its site could not be taken out of the posterior.
+    ``offset`` is the prior mean, about which the sites are.
     """
 
     likelihood: Likelihood
@@ -91,10 +91,7 @@ def _fill(found: TiltedMoments, rows: NDArray[np.bool_], moments: TiltedMoments)
 
 
 class Cavities(NamedTuple):
-    """Means and variances of the cavities of one copy of each row.
-
-    Both are NaN where what is left without the site is no density.
-    """
+    """Means and variances of one copy's cavities; NaN where the cavity is no density."""
 
     x: Array
     v: Array
@@ -122,8 +119,7 @@ class Cavities(NamedTuple):
     ) -> "Cavities":
         """Take a site out of each marginal.
 
-        Rounding may leave a negative precision, of at most ``slack`` times the marginal's; where
-        no site has a negative precision there is no other reason for one.
+        Rounding may make a precision negative, by at most ``slack`` times the marginal's.
         """
         left = 1.0 - tau * variance
         left = np.where((left <= 0.0) & (left > -slack), EPS, left)
@@ -134,8 +130,7 @@ class Cavities(NamedTuple):
 def match(moments: TiltedMoments, cavity_var: Array) -> Sites:
     """Site of each row: ``tau = 1 / tilted variance - 1 / cavity variance``, and its nu.
 
-    The precision is ``-d2 log Z / dm2 / (1 + v d2 log Z / dm2)``, so that of a label that says
-    next to nothing keeps its digits.
+    As ``-d2 log Z / dm2 / (1 + v d2 log Z / dm2)`` a precision near zero keeps its digits.
     """
     reduction = moments.variance / np.maximum(cavity_var, TINY)
     with np.errstate(over="ignore"):  # a label far on the wrong side of a step
@@ -153,25 +148,20 @@ class CavityDetail(NamedTuple):
 @final
 @dataclass(frozen=True)
 class CavityTerms:
-    """EP's terms as functions of the posterior mean, for cavities of fixed variance.
+    """EP's terms as functions of the posterior mean, for cavities of fixed variance v, shape (n,).
 
     With v fixed, EP asks for cavity means x such that the tilted mean ``m = x + v d log Z / dx``
     is the posterior mean ``f = K a`` and ``a`` the sum of the forces ``d log Z / dx``. That is the
     mode of ``sum_i count_i phi_i(f_i) - f^T K^-1 f / 2``, where
     ``phi(f) = log Z(x) + v (d log Z / dx)^2 / 2`` at the x whose tilted mean is f: concave, with
     ``phi' = d log Z / dx`` and ``phi'' = -tau``, the precision of the matching site.
-
-    ``v`` has the cavity variances, shape (n,).
     """
 
     copies: Copies
     v: Array
 
     def __call__(self, f: Array, nearby: Terms | None) -> Terms:
-        """Find the cavity means whose tilted means are f, and the terms there.
-
-        ``nearby`` must come from terms of the same cavity variances.
-        """
+        """Terms at f; ``nearby`` must come from the same cavity variances."""
         found = nearby.detail if nearby else CavityDetail(f, self.copies.moments(f, self.v))
         x, moments = self._search(f, found)
         update = match(moments, self.v)

@@ -23,17 +23,10 @@ Codes = NDArray[np.intp]
 @final
 @dataclass(frozen=True)
 class DifferencePosterior:
-    """Posterior of the latents of all classes, given a Gaussian posterior of their differences.
+    """Posterior of the latents of all classes, given a Gaussian posterior of their N differences.
 
     The differences say nothing about what all classes have in common; there the prior stays.
-
-    Parameters
-    ----------
-    differences : Differences
-    posterior : SitePosterior
-        Of the N differences; its prior is a `DensePrior`.
-    shared : bool, default=True
-        Whether the classes share one K.
+    ``shared`` says whether the classes have one K.
 
     Examples
     --------
@@ -45,8 +38,6 @@ class DifferencePosterior:
     >>> mean.round(3)
     array([[ 0.444, -0.333, -0.111],
            [-0.111, -0.333,  0.444]])
-    >>> covariance.sum(axis=(1, 2)).round(9)
-    array([3., 3.])
     """
 
     differences: Differences
@@ -55,17 +46,9 @@ class DifferencePosterior:
 
     @classmethod
     def from_sites(
-        cls,
-        K: Covariances,
-        codes: Codes,
-        n_classes: int,
-        sites: Sites,
-        *,
-        description: str = "K",
+        cls, K: Covariances, codes: Codes, n_classes: int, sites: Sites, *, description: str = "K"
     ) -> "DifferencePosterior":
         """Condition the prior of the differences on N sites, of precisions of any sign.
-
-        ``K`` and ``codes`` are as for `Differences`; ``description`` names K in error messages.
 
         Raises
         ------
@@ -98,27 +81,17 @@ class DifferencePosterior:
     def mean_weights(self) -> Array:
         """``a`` of shape (n, C): the mean of ``f_c`` at new inputs is ``K_cross_c^T a_c``.
 
-        KG06's ``g^{m,l}`` (eq. 52) is the mean of class m less that of class l. So both of their
-        label schemes, most wins (eq. 53) and one reference class (eq. 54), give the class of the
-        largest mean, but for ties.
+        KG06's ``g^{m,l}`` (eq. 52) is the mean of class m less that of class l. So most wins (eq.
+        53) and one reference class (eq. 54) both choose the largest mean's class, but for ties.
         """
         return self.differences.adjoint(self.posterior.mean_weights)
 
     def predict(self, K_cross: Covariances, k_diag: Array) -> tuple[Array, Array]:
-        """Latent means and covariances at m new inputs.
+        """Latent means, shape (m, C), and covariances, shape (m, C, C), at m new inputs.
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C of them
-            Prior covariance of training and new inputs, one for all classes or one for each.
-        k_diag : ndarray of shape (m,) or (m, C)
-            Prior variances of the new inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m, C)
-        covariance : ndarray of shape (m, C, C)
-            A row's bits do not depend on the others. A variance that rounding made negative is 0.
+        ``K_cross`` is the prior covariance of training and new inputs, shape (n, m), or C of them;
+        ``k_diag`` has the prior variances of the new inputs, shape (m,) or (m, C). A row's bits do
+        not depend on the other rows. A variance that rounding made negative is 0.
 
         Raises
         ------
@@ -170,10 +143,9 @@ class DifferencePosterior:
                     covariance[:, d, c] -= taken[:m]
 
     def joint(self, K_cross: Covariances, K_new: Covariances) -> tuple[Array, Array]:
-        """Latent means, and covariances of all values at m new inputs together.
+        """Latent means (m, C), and covariances (m, C, m, C) of all values at m new inputs.
 
-        ``K_new`` of shape (m, m), or C of them, is the prior covariance of the new inputs, and
-        ``K_cross`` is as for `predict`. The results have the shapes (m, C) and (m, C, m, C).
+        ``K_new``, shape (m, m), or C of them, is the prior covariance of the new inputs.
         """
         C = self.differences.n_classes
         blocks = one_a_class(K_cross, C, self.differences.n)
@@ -202,21 +174,11 @@ class DifferencePosterior:
 @final
 @dataclass(frozen=True)
 class DifferenceApproximation(OfBinary):
-    """A binary method's approximation of the differences, and the posterior that it gives.
+    """A binary method's approximation of the N differences, all of label +1.
 
-    Parameters
-    ----------
-    binary : Approximation
-        Of the N differences, all of label +1.
-    differences : Differences
-    shared : bool
-        Whether all classes have one K.
-
-    Notes
-    -----
     ``log_evidence`` approximates ``log E[prod_i prod_{j != y_i} t(g_ij)]`` under the prior. For
     more than two classes the product of a row's terms, summed over the classes that the row might
-    have, is not one. So this compares hyperparameters of the kernel, but not this model with
+    have, is not one. So it compares hyperparameters of the kernel, but not this model with
     others. (Noisy thresholds have the sum ``((1 - eps)^C - eps^C) / (1 - 2 eps)`` for all f,
     others one that depends on f.)
     """
@@ -255,7 +217,6 @@ def latent_differences(
     Parameters
     ----------
     K : ndarray of shape (n, n), or sequence of C of them
-        Prior covariance, one for all classes or one for each.
     codes : ndarray of shape (n,)
     n_classes : int
     method : InferenceMethod
@@ -263,13 +224,8 @@ def latent_differences(
     weights : array-like of shape (n,), default=None
         A row's weight is that of all its C - 1 terms: 2 is the row given twice.
     init : DifferenceApproximation or Sites, default=None
-        Where to start.
     description : str, default="K"
         What K came from, for error messages.
-
-    Returns
-    -------
-    DifferenceApproximation
 
     Raises
     ------

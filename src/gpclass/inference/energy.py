@@ -23,14 +23,13 @@ KNOWN: Final = EPS**2
 class Energy:
     """``log Z_EP`` of a posterior's sites (RW06 eq. 3.65), whatever method found them.
 
-    With ``Phi = log int p(f) prod site df = -log |I + T K| / 2 + nu^T m / 2``, the log partition
+    With ``Phi = log int p(f) prod site df = (nu^T m - log |I + T K|) / 2``, the log partition
     function A of a Gaussian by its natural parameters, marginals eta, cavities
     ``lambda = eta - s`` (s a copy's site) and ``G(lambda)``, the logarithm of
     ``int p(y|f) exp(lambda . (f, -f^2 / 2)) df``, it is
-    ``Phi + sum_i count_i (G(lambda_i) - A(eta_i))``. Marginals have moments ``mu = A'(eta)``,
-    tilted densities ``mu^ = G'(lambda)``, and ``dPhi = sum_i mu_i . dS_i`` for the rows' sites
-    ``S = count s``, so all derivatives vanish with ``mu^ - mu``:
-    ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i``.
+    ``Phi + sum_i count_i (G(lambda_i) - A(eta_i))``. With marginal moments ``mu = A'(eta)``,
+    tilted moments ``mu^ = G'(lambda)`` and ``dPhi = sum_i count_i mu_i . ds_i``, its derivative
+    ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i`` vanishes where the moments match.
 
     GTS19 eq. 18 is this at the sites of posterior linearisation: its
     ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times a scaled cavity.
@@ -48,7 +47,7 @@ class Energy:
         Raises
         ------
         NotPositiveDefiniteError
-            Where a cavity is not proper, which takes negative site precisions.
+            Where a cavity is not proper, as negative site precisions can make it.
         """
         posterior = posterior.with_covariance()
         cavities = Cavities.of(posterior, copies.count)
@@ -82,10 +81,9 @@ class Energy:
         return d_mean, -0.5 * (d_var + d_mean * (self.moments.mean + m))
 
     def marginal_adjoints(self) -> "Adjoints":
-        """Derivatives by marginal means and variances at fixed sites: through eta.
+        """Derivatives by marginal means and variances at fixed sites, through eta.
 
-        A latent whose variance the sites have reduced to nothing, but for rounding, is known: its
-        entries are zero.
+        They are zero for a latent whose variance the sites have reduced to zero, but for rounding.
         """
         variance, count = self.posterior.variance, self.copies.count
         known = variance <= KNOWN * variance.max(initial=0.0)

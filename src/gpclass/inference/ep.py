@@ -36,20 +36,14 @@ SCHEDULES: Final = ("parallel", "sequential")
 @final
 @dataclass(frozen=True)
 class EPApproximation(Approximation):
-    """The Gaussian whose marginals match the tilted ones; `Approximation` has the other fields.
-
-    Parameters
-    ----------
-    energy : Energy
-    """
+    """The Gaussian whose marginals match the tilted ones, and its EP energy."""
 
     energy: Energy
 
     def evidence_pullback(self) -> Any:
-        """``d log Z_EP / dK``; see `SitePosterior.pullback`.
+        """``d log Z_EP / dK``: ``(a a^T - R) / 2`` (RW06 eq. 5.27).
 
-        The EP energy is stationary in the sites, so only K moves it: ``(a a^T - R) / 2``
-        (RW06 eq. 5.27).
+        The EP energy is stationary in the sites, so only K moves it.
         """
         return self.posterior.pullback()
 
@@ -117,15 +111,14 @@ class EPRule(SiteRule):
 class EP(GaussianMethod[EPApproximation]):
     """Expectation propagation: sites whose tilted moments are the posterior's marginals.
 
-    The parallel schedule needs few factorisations: see `gpclass.inference.solvers.variances`,
-    where the variances that stay between them are those of the cavities, and the means are the
-    mode of a concave problem (`gpclass.inference.cavities.CavityTerms`). The sequential
-    schedule is RW06 Algorithm 3.5, its rank-one updates gathered into blocks. For likelihoods
-    that are not log-concave, or jump, the parallel schedule is plain sweeps, damped where they
-    turn back, with Newton's method at the end, and then the sequential one; site precisions may
-    be negative. Where none of these ends at a fixed point a double loop takes over, which
-    converges where there is one (`gpclass.inference.solvers.double_loop`). All have the same fixed
-    points.
+    The parallel schedule needs few factorisations: between two of them it keeps the cavity
+    variances (`gpclass.inference.solvers.variances`), and the means are the mode of a concave
+    problem (`gpclass.inference.cavities.CavityTerms`). The sequential schedule is RW06 Algorithm
+    3.5, its rank-one updates gathered into blocks. For likelihoods that are not log-concave, or
+    jump, the parallel schedule is plain sweeps, damped where they turn back, with Newton's method
+    at the end, and then the sequential one; site precisions may be negative. Where none of these
+    converges, a double loop does if there is a fixed point
+    (`gpclass.inference.solvers.double_loop`). All have the same fixed points.
 
     Parameters
     ----------
@@ -135,9 +128,8 @@ class EP(GaussianMethod[EPApproximation]):
     tol : float, default=1e-8
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
-    fallback : int, default=4
-        Sweeps that all solvers which take over from the first may make together, in units of
-        `max_iter`; 0 for the first solver alone.
+    fallback : int, default=6
+        Sweeps of all solvers that take over from the first together, in units of `max_iter`.
 
     References
     ----------
@@ -156,7 +148,7 @@ class EP(GaussianMethod[EPApproximation]):
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

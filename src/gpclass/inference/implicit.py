@@ -11,7 +11,7 @@ from gpclass.inference.approximation import Approximation, Outcome, SitePosterio
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.response import FOURTH, Implicit, implicit_adjoints
+from gpclass.inference.solvers.response import FOURTH, Implicit, difference, implicit_adjoints
 from gpclass.inference.solvers.rule import End, MarginalRule
 
 Array = NDArray[np.float64]
@@ -23,15 +23,10 @@ STEP: Final = 1e-3
 @final
 @dataclass(frozen=True)
 class EnergyApproximation(Approximation):
-    """Sites of a method whose evidence is the EP energy; `Approximation` has the other fields.
+    """Sites of a method whose evidence is the EP energy.
 
     The energy is stationary at EP's sites alone, so its gradient has a term for the movement of
     the sites: see `gpclass.inference.solvers.response.implicit_adjoints`.
-
-    Parameters
-    ----------
-    rule : MarginalRule
-    energy : Energy
     """
 
     rule: MarginalRule
@@ -41,8 +36,8 @@ class EnergyApproximation(Approximation):
     def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
         """Take the EP energy at the end of an iteration.
 
-        Where precisions of both signs leave a row without a cavity there is no such energy: it is
-        that of the sites of positive precision, and the outcome says so.
+        Where precisions of both signs leave a row without a proper cavity, negative precisions are
+        set to zero, and the outcome says so.
         """
         if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
             sites = end.sweep.posterior.sites
@@ -73,15 +68,15 @@ class EnergyApproximation(Approximation):
             gradient[k] += float(self._implicit.by_nu @ d_nu + self._implicit.by_tau @ d_tau)
         return gradient
 
-    def _site_slopes(self, k: int) -> tuple[Array, Array]:
+    def _site_slopes(self, k: int) -> Array:
         """Derivatives of the sites by entry k of the likelihood's theta at fixed marginals."""
-        posterior = self.posterior
-        total = np.zeros((2, len(posterior.sites)))
-        for t, weight in FOURTH:
-            theta = self.rule.copies.likelihood.theta.copy()
-            theta[k] += t * STEP
-            sites = self.rule.with_likelihood(theta).target(
-                posterior.mean, posterior.variance, posterior.sites.nu, posterior.sites.tau
+        posterior, theta = self.posterior, self.rule.copies.likelihood.theta
+        m, v, sites = posterior.mean, posterior.variance, posterior.sites
+        unit = np.eye(len(theta))[k]
+
+        def moved(t: float) -> Sites:
+            return self.rule.with_likelihood(theta + t * STEP * unit).target(
+                m, v, sites.nu, sites.tau
             )
-            total += weight / STEP * np.stack([sites.nu, sites.tau])
-        return total[0], total[1]
+
+        return difference(moved, np.full(len(m), STEP), FOURTH)

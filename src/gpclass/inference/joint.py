@@ -56,20 +56,8 @@ class JointTerms(Protocol):
         """Powers of the rows' likelihood terms, shape (n,); None: all one."""
 
 
-class LatentPosterior(Protocol):
-    """Posterior of the latents of all classes."""
-
-    def log_partition(self) -> float:
-        """``log int p(f) prod_i site_i df``, up to a constant in K: what EM moves."""
-
-    def pullback(self) -> Any:
-        """Cotangent of `log_partition`, as the prior's form takes it."""
-
-    def predict(self, K_cross: Any, k_diag: Array) -> tuple[Array, Array]:
-        """Means of shape (m, C) and covariances of shape (m, C, C)."""
-
-    def joint(self, K_cross: Any, K_new: Any) -> tuple[Array, Array]:
-        """Means of shape (m, C) and covariances of all values, shape (m, C, m, C)."""
+# Posterior of the latents of all classes.
+LatentPosterior = ClassPosterior | DifferencePosterior
 
 
 class JointScheme(ABC):
@@ -175,7 +163,7 @@ class MultinomialProbit(JointScheme):
         """Condition the classes' priors on the sites, the rows' noise integrated out."""
         counts = None if problem.weights is None else copies_of(problem.weights)
         nested = NestedPrior(prior, problem.codes, counts)
-        return ClassPosterior.from_sites(prior, nested.class_sites(sites))
+        return ClassPosterior.from_sites(prior, nested.class_sites(sites.nu, sites.tau))
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
@@ -242,7 +230,6 @@ def _dense(prior: JointPrior) -> ClassPrior:
 
 
 def _refusal(method: str, model: str, name: str, likelihood: Likelihood) -> str:
-    """Why a likelihood does not go with a joint model, and what does."""
     if isinstance(likelihood, Probit | Logit | NoisyThreshold):
         out = "multi_class='differences' or 'one_vs_rest'"
     else:
@@ -262,8 +249,7 @@ JOINT: Final = ("joint", "differences")
 def joint_scheme(multi_class: str, method: InferenceMethod) -> JointScheme:
     """Return the joint model that ``multi_class`` and the inference name.
 
-    Laplace's method and EP have one of their own; any other method, and ``"differences"``, takes
-    the latent differences.
+    Other methods than Laplace's and EP, and ``"differences"``, take the latent differences.
     """
     if multi_class == "joint" and isinstance(method, Laplace):
         return Softmax()

@@ -20,12 +20,9 @@ Array = NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class LaplaceApproximation(Approximation):
-    """The Gaussian at the mode; `Approximation` has the other fields.
+    """The Gaussian at the mode.
 
-    Parameters
-    ----------
-    curvature_slope : ndarray of shape (n,)
-        ``w_i d^3 log p(y_i|f_i) / df_i^3`` at the mode, minus the slope of W.
+    ``curvature_slope``, shape (n,), is ``w_i d^3 log p(y_i|f_i) / df_i^3`` at the mode.
     """
 
     curvature_slope: Array
@@ -35,16 +32,12 @@ class LaplaceApproximation(Approximation):
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
-        """``d log q(y|X, theta) / dK``; see `SitePosterior.pullback`.
+        """``d log q(y|X, theta) / dK`` (RW06 eq. 5.20 to 5.24, derived afresh for a matrix K).
 
         With ``a = K^-1 f`` at the mode f and ``R = (K + W^-1)^-1``, the evidence moves with K
         explicitly by ``(a a^T - R) / 2`` and through the mode by ``u a^T``, since
         ``df = (I + K W)^-1 dK a`` and ``d log q / df_i = Sigma_ii d^3 log p / df_i^3 / 2``:
         ``u = (I + W K)^-1 (diag(Sigma) * curvature_slope / 2)``.
-
-        References
-        ----------
-        RW06 eq. 5.20 to 5.24, derived afresh for a matrix K.
         """
         posterior = self.posterior.with_covariance()
         return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
@@ -138,7 +131,7 @@ def _refuse(likelihood: Likelihood) -> None:
 
 
 def _start(search: NewtonSearch, sites: Sites | None) -> tuple[ModePoint, SiteFactor | None]:
-    """The better of f = 0 and the mean of the prior given the sites."""
+    """The better of f = 0 and the posterior mean given the sites."""
     n = search.prior.n
     zero = search.at(np.zeros(n), np.zeros(n))
     if sites is None:

@@ -36,10 +36,9 @@ COLLAPSED: Final = 1e6
 
 
 class _Fit(NamedTuple):
-    """Statistical linear regression of the labels on f ~ N(m, v), as sites see it.
+    """Statistical linear regression of the labels on f ~ N(m, v); shape (n,) each.
 
-    ``tau = A^2 / Omega``, the force ``A (y - E[y]) / Omega = nu - tau m``, and its derivative by
-    the mean; shape (n,) each.
+    ``tau = A^2 / Omega``, the force ``A (y - E[y]) / Omega = nu - tau m``, and its slope by m.
     """
 
     tau: Array
@@ -53,12 +52,8 @@ def regress(likelihood: Likelihood, y: Array, m: Array, v: Array) -> _Fit:
     With d and d2 the derivatives of log q by m and ``D = 1 - q - q d^2 v``,
     ``Omega = 4 q D`` (`gpclass.likelihoods.base.linearisation`), so ``tau = q d^2 / D``; the force
     is ``d (1 - q) / D`` for the rarer label and ``-q d / D`` for the other. In this form nothing
-    cancels in either tail.
-
-    References
-    ----------
-    GTS19 eq. 15 to 17 and the supplement, with its total variances ``1 - alpha^2`` corrected to
-    ``1 - (2 alpha - 1)^2``.
+    cancels in either tail. GTS19 eq. 15 to 17 and the supplement, with its total variances
+    ``1 - alpha^2`` corrected to ``1 - (2 alpha - 1)^2``.
     """
     one = np.ones_like(m)
     rare = np.where(likelihood.log_prob(one, m) < likelihood.log_prob(-one, m), 1.0, -1.0)
@@ -100,8 +95,7 @@ class LinearisationRule(MarginalRule):
     def terms(self, v: Array) -> ConcaveTerms:
         """Terms whose slope is the force under marginals of variance v.
 
-        Their second derivative is the force's where that falls as fast as the linear fit, else
-        that of the fit, ``-tau``: PL's own step.
+        Their second derivative is the steeper of the force's own and the linear fit's, ``-tau``.
         """
 
         def terms(f: Array, nearby: Terms | None) -> Terms:
@@ -124,23 +118,14 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
 
     Each label is regressed on its latent value under the posterior's own marginal, which makes a
     Gaussian site; the posterior follows from the sites, and so on to the fixed point. Site
-    precisions are never negative, so every covariance is one. The parallel schedule is
-    `gpclass.inference.solvers.variances`, its variances those of the posterior; where it does not
-    converge, damped steps and Newton's method take over. For the noisy threshold there may be no
-    fixed point at all: opposite labels at one place let the variance there shrink to zero where
-    epsilon is below 0.138 (two rows; more for more rows).
+    precisions are never negative. The parallel schedule keeps the posterior's variances between
+    factorisations (`gpclass.inference.solvers.variances`); where it does not converge, damped
+    steps and Newton's method take over. For the noisy threshold there may be no fixed point at
+    all: opposite labels at one place let the variance there shrink to zero where epsilon is below
+    0.138 (two rows; more for more rows).
 
-    The evidence is the EP energy at these sites. A weight counts a row's site that often.
-
-    Parameters
-    ----------
-    schedule : {"parallel", "sequential"}, default="parallel"
-    max_iter : int, default=100
-        Sweeps over all rows, of the first solver.
-    tol : float, default=1e-8
-        As in `EP`.
-    fallback : int, default=4
-        As in `EP`.
+    The evidence is the EP energy at these sites. A weight counts a row's site that often. The
+    settings are those of `EP`.
 
     References
     ----------
@@ -158,7 +143,7 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
     schedule: str = "parallel"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

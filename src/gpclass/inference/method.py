@@ -12,6 +12,7 @@ from gpclass.inference.cavities import Copies
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import DensePrior, Prior
+from gpclass.priors.joint import as_weights
 
 Array = NDArray[np.float64]
 A = TypeVar("A", bound=Approximation, covariant=True)
@@ -99,13 +100,7 @@ class BinaryProblem(NamedTuple):
 
 
 def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> BinaryProblem:
-    """Check and convert what every method is called with.
-
-    Raises
-    ------
-    ValueError
-        For labels other than -1 and +1, negative or non-finite weights, or unequal lengths.
-    """
+    """Check and convert the arguments of a method; ValueError where they are bad."""
     if not isinstance(prior, Prior):
         prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
     labels = np.asarray(y, dtype=np.float64)
@@ -117,19 +112,11 @@ def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError("y must hold -1 and +1 only")
     offset = np.zeros(prior.n) if prior.mean is None else prior.mean
-    if weights is None:
-        return BinaryProblem(prior, labels, np.ones(prior.n), offset)
-    powers = np.asarray(weights, dtype=np.float64)
-    if powers.shape != labels.shape or not np.isfinite(powers).all() or (powers < 0).any():
-        raise ValueError(
-            f"weights must be {prior.n} finite non-negative numbers, got shape {powers.shape} "
-            f"with minimum {powers.min() if powers.size else 'none'}"
-        )
-    return BinaryProblem(prior, labels, powers, offset)
+    return BinaryProblem(prior, labels, as_weights(weights, prior.n), offset)
 
 
 def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:
-    """Sites of ``init``, refused where they belong to another number of points."""
+    """Sites of ``init``; ValueError where they are of another number of points."""
     sites = init.sites if isinstance(init, Approximation) else init
     if sites is not None and len(sites) != n:
         raise ValueError(f"init has {len(sites)} sites where the prior has {n} latent values")

@@ -23,14 +23,7 @@ Array = NDArray[np.float64]
 @final
 @dataclass(frozen=True)
 class NestedApproximation(OfBinary):
-    """The multinomial probit's posterior by nested EP.
-
-    Parameters
-    ----------
-    prior : NestedPrior
-    binary : EPApproximation
-        Of the probit terms of the N = n (C - 1) latents.
-    """
+    """Posterior by nested EP; ``binary`` is that of the N = n (C - 1) latents."""
 
     prior: NestedPrior
     binary: EPApproximation
@@ -38,7 +31,7 @@ class NestedApproximation(OfBinary):
     @cached_property
     def class_sites(self) -> ClassSites:
         """Sites in the classes' latents."""
-        return self.prior.class_sites(self.sites)
+        return self.prior.class_sites(self.sites.nu, self.sites.tau)
 
     @cached_property
     def posterior(self) -> ClassPosterior:
@@ -61,7 +54,7 @@ def nested_ep(
     weights: ArrayLike | None = None,
     init: NestedApproximation | Sites | None = None,
 ) -> NestedApproximation:
-    """Multinomial probit by nested EP.
+    """Multinomial probit by nested EP (Riihimäki, Jylänki & Vehtari, 2013).
 
     Parameters
     ----------
@@ -69,18 +62,12 @@ def nested_ep(
     codes : array-like of shape (n,)
         Classes of the rows, integers from 0.
     method : EP, default=None
-        Settings of the binary EP; None: as they are by default.
+        Settings of the binary EP.
     weights : array-like of shape (n,), default=None
         A whole number repeats the row. For another, w, it is ceil(w) copies of the row, and the
         power a = w / ceil(w) acts on each probit term under the copy's u: ``int N(u) prod_j
-        Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself. Zero leaves
-        the row out.
+        Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself.
     init : NestedApproximation or Sites, default=None
-        Where to start.
-
-    Returns
-    -------
-    NestedApproximation
 
     Raises
     ------
@@ -88,10 +75,6 @@ def nested_ep(
         For bad codes or weights, or sites of another length.
     NotPositiveDefiniteError
         Where K is not positive semi-definite.
-
-    References
-    ----------
-    Riihimäki, Jylänki & Vehtari (2013).
 
     Examples
     --------

@@ -12,13 +12,7 @@ Array = NDArray[np.float64]
 
 
 class OfBinary(ABC):
-    """What is read from the approximation of the binary method.
-
-    Attributes
-    ----------
-    binary : Approximation
-        A field of every subclass.
-    """
+    """What is read from ``binary``, the binary method's approximation."""
 
     binary: Approximation
 

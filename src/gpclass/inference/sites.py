@@ -24,10 +24,8 @@ class Sites:
     Examples
     --------
     >>> import numpy as np
-    >>> old = Sites(np.zeros(2), np.ones(2))
-    >>> new = Sites(np.ones(2), 3 * np.ones(2))
-    >>> old.damped_towards(new, 0.5).tau
-    array([2., 2.])
+    >>> Sites.zero(2).damped_towards(Sites(np.ones(2), 2 * np.ones(2)), 0.5).tau
+    array([1., 1.])
     """
 
     nu: Array

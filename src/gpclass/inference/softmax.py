@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpclass.inference.approximation import Outcome
+from gpclass.inference.method import check_limits
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
 from gpclass.priors.classes import ClassPosterior, ClassSites
 from gpclass.priors.joint import JointPrior, as_codes, as_weights
@@ -23,16 +24,8 @@ TINY_PROBABILITY: Final = 1e-150
 class SoftmaxApproximation:
     """The Gaussian at the softmax's mode.
 
-    Parameters
-    ----------
-    posterior : ClassPosterior
-    log_evidence : float
-        Laplace's approximation of ``log p(y | X, theta)``, in nats.
-    outcome : Outcome
-    n_iter : int
-        Newton steps.
-    n_factorisations : int
-        Of C + 1 matrices each.
+    ``log_evidence`` is Laplace's approximation of ``log p(y | X, theta)``, in nats; ``n_iter``
+    counts Newton steps, ``n_factorisations`` factors of C + 1 matrices each.
     """
 
     posterior: ClassPosterior
@@ -61,13 +54,10 @@ class SoftmaxApproximation:
         The evidence moves with K explicitly by ``(a a^T - F) / 2``, ``F = W (I + K W)^-1``, and
         through the mode by ``(I + W K)^-1 s a^T`` with
         ``s_i = -W_i (diag(Sigma_i) - 2 Sigma_i pi_i) / 2``, the derivative of
-        ``-log|I + K W| / 2`` by f, where Sigma_i is the covariance of the row's latents. Beside
+        ``-log|I + K W| / 2`` by f, where Sigma_i is the covariance of the row's latents. But for
         terms that W_i annuls, the bracket is the diagonal of
-        ``diag(d)^-1 (W_i - F_i) diag(d)^-1``, so that the diagonals of F suffice: Sigma_i and
+        ``diag(d)^-1 (W_i - F_i) diag(d)^-1``, so the diagonals of F suffice: Sigma_i and
         this matrix differ by ``1 v^T + v 1^T`` for some v, since ``W_i - F_i = W_i Sigma_i W_i``.
-
-        References
-        ----------
         RW06 section 5.5.1 has this for two classes; derived here for many and for a matrix K.
         """
         posterior = self.posterior
@@ -92,17 +82,11 @@ class SoftmaxApproximation:
 @final
 @dataclass(frozen=True)
 class SoftmaxLaplace:
-    """Laplace's approximation of the softmax by a safeguarded Newton iteration.
+    """Laplace's approximation of the softmax by a safeguarded Newton iteration (`SoftmaxMode`).
 
     The evidence is ``sum_i w_i log softmax(f_i)_{y_i} - a^T f / 2 - log|I + K W| / 2`` at the mode
-    (RW06 eq. 3.44 with its signs and its determinant mended). `SoftmaxMode` finds it.
-
-    Parameters
-    ----------
-    max_iter : int, default=100
-        Newton steps.
-    tol : float, default=1e-10
-        Largest entry of the gradient by f at which the mode counts as found.
+    (RW06 eq. 3.44 with its signs and its determinant mended). ``max_iter`` counts Newton steps;
+    at the mode no entry of the gradient by f is above ``tol``.
 
     References
     ----------
@@ -118,8 +102,6 @@ class SoftmaxLaplace:
     array([[ 0.4897, -0.2448, -0.2448],
            [-0.2448,  0.4897, -0.2448],
            [-0.2448, -0.2448,  0.4897]])
-    >>> q.outcome.name
-    'CONVERGED'
     """
 
     max_iter: int = 100
@@ -127,10 +109,7 @@ class SoftmaxLaplace:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if self.max_iter < 1 or not self.tol > 0:
-            raise ValueError(
-                f"max_iter must be at least 1 and tol positive, got {self.max_iter}, {self.tol}"
-            )
+        check_limits(self.max_iter, self.tol)
 
     def __call__(
         self,
@@ -142,15 +121,9 @@ class SoftmaxLaplace:
     ) -> SoftmaxApproximation:
         """Find the mode and the Gaussian there.
 
-        Parameters
-        ----------
-        prior : JointPrior
-        codes : array-like of shape (n,)
-            Each row's class, 0 to C - 1. A class may have no row.
-        weights : array-like of shape (n,), default=None
-            Powers of the likelihood terms: a weight of 2 is the row given twice.
-        init : SoftmaxApproximation or ClassSites, default=None
-            Where to start, an end under a prior nearby; None: at f = 0.
+        ``codes``, shape (n,), has each row's class, 0 to C - 1; a class may have no row.
+        ``weights``, shape (n,), are powers of the likelihood terms: 2 is the row given twice.
+        ``init`` is an end under a prior nearby; None starts at f = 0.
 
         Raises
         ------

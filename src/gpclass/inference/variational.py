@@ -34,19 +34,14 @@ EVIDENCES: Final = ("bound", "ep")
 @final
 @dataclass(frozen=True)
 class VariationalApproximation(Approximation):
-    """The Gaussian of the largest bound; `Approximation` has the other fields.
-
-    Parameters
-    ----------
-    copies : Copies
-    """
+    """The Gaussian of the largest bound, and the terms it bounds."""
 
     copies: Copies
 
     def evidence_pullback(self) -> Any:
-        """``d bound / dK``; see `SitePosterior.pullback`.
+        """``d bound / dK``: ``(a a^T - R) / 2``.
 
-        The bound is stationary in the posterior, so only the prior moves it: ``(a a^T - R) / 2``.
+        The bound is stationary in the posterior, so only the prior moves it.
         """
         return self.posterior.pullback()
 
@@ -112,8 +107,8 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
 def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, limits: Limits) -> End:
     """Maximise the objective of a rule over all Gaussians, from sites.
 
-    For a log-concave likelihood by renewal of the variances; where that fails or does not apply,
-    by natural-gradient steps with a line search.
+    Log-concave likelihoods begin with `VarianceIteration`; natural-gradient steps with a line
+    search serve the others, and take over where it fails.
     """
     likelihood = rule.copies.likelihood
     steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)
@@ -129,22 +124,18 @@ class Variational(GaussianMethod[Approximation]):
     """The Gaussian of the largest lower bound of the evidence, in 2n parameters.
 
     The optimum of ``E[log p(y|f)] - KL(q || p)`` over all Gaussians has the form of sites; its
-    natural gradient is the difference of the sites that the posterior's marginals ask for and
-    those there are. For a log-concave likelihood the means are solved for between two
-    factorisations (`gpclass.inference.solvers.variances`), and the bound must rise at each; where
-    it does not, and for other likelihoods, natural-gradient steps with a line search take over.
-    The likelihood must be nowhere zero.
+    natural gradient is the target sites of the posterior's marginals less the sites. For a
+    log-concave likelihood the means are solved for between two factorisations
+    (`gpclass.inference.solvers.variances`), and the bound must rise at each; where it does not, and
+    for other likelihoods, natural-gradient steps with a line search take over. The likelihood must
+    be nowhere zero.
 
     Parameters
     ----------
     evidence : {"bound", "ep"}, default="bound"
         What `log_evidence` is: the bound, or the EP energy at the same sites, which is closer to
         the truth and a better objective for hyperparameters (Li, John & Solin 2023).
-    max_iter : int, default=100
-        Sweeps over all rows, of the first solver.
-    tol : float, default=1e-8
-        As in `EP`.
-    fallback : int, default=4
+    max_iter, tol, fallback
         As in `EP`.
 
     References
@@ -165,7 +156,7 @@ class Variational(GaussianMethod[Approximation]):
     evidence: str = "bound"
     max_iter: int = 100
     tol: float = 1e-8
-    fallback: int = 4
+    fallback: int = 6
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

@@ -1,7 +1,4 @@
-"""Evaluation and pullback of scikit-learn's kernels, Gram matrices as inputs, a default kernel.
-
-The kernel language is that of `sklearn.gaussian_process.kernels`; nothing of it is redefined.
-"""
+"""Evaluation and pullback of scikit-learn's kernels, Gram matrices as inputs, a default kernel."""
 
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
 from gpclass.kernels.defaults import default_kernel, median_distance

@@ -5,7 +5,8 @@ from typing import Any, NoReturn, final
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
 
-from gpclass.kernels.tiles import COMPOUND, Array, BoundKernel, LogDifferentiable, bind, binds
+from gpclass.kernels.tiles import COMPOUND, BoundKernel, LogDifferentiable, bind, binds
+from gpclass.linalg import Array
 
 
 @final
@@ -56,20 +57,12 @@ class _MixedProduct(BoundKernel):
         return _product_value(self._a, self._b, rows, cols)
 
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
-        return np.concatenate(
-            [
-                self._pull_factor(self._a, self._b, rows, cols, G),
-                self._pull_factor(self._b, self._a, rows, cols, G),
-            ]
-        )
-
-    @staticmethod
-    def _pull_factor(
-        factor: BoundKernel, other: BoundKernel, rows: slice, cols: slice, G: Array
-    ) -> Array:
-        if factor.n_theta == 0:
-            return np.zeros(0)
-        return factor.pull(rows, cols, G * other.value(rows, cols))
+        parts = [
+            factor.pull(rows, cols, G * other.value(rows, cols))
+            for factor, other in ((self._a, self._b), (self._b, self._a))
+            if factor.n_theta
+        ]
+        return np.concatenate([np.zeros(0), *parts])
 
 
 def _raise(tile: Array, exponent: float) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import blas
 from scipy.spatial.distance import cdist
 
-from gpclass.kernels.tiles import Array
+from gpclass.linalg import Array
 
 # From this many columns on one matrix product is faster than cdist (measured at n = 2000).
 _GRAM_MIN_COLUMNS = 6
@@ -33,11 +33,10 @@ def inner(A: Array, B: Array) -> float:
 
 
 def gram(A: Array, B: Array) -> Array:
-    """Return ``A B'``, C-contiguous (n, m), of C-contiguous A (n, k) and B (m, k).
+    """``A B^T``, C-contiguous (n, m), of C-contiguous A (n, k) and B (m, k).
 
-    OpenBLAS uses several threads from n m k = 2^18 on; the product is taken in smaller pieces, so
-    that it has the same bits on any number of cores. On a busy machine waiting for the threads
-    also made a product of tiles a hundred times slower.
+    OpenBLAS uses several threads from n m k = 2^18 on. The product is taken in smaller pieces, so
+    that it has the same bits on any number of cores and never waits for threads.
     """
     (n, inner_size), m = A.shape, len(B)
     product = np.empty((n, m))
@@ -50,15 +49,8 @@ def gram(A: Array, B: Array) -> Array:
         for k in range(0, max(inner_size, 1), depth):
             columns = slice(k, k + depth)
             # as the transpose, whose columns are contiguous as BLAS wants them
-            blas.dgemm(
-                1.0,
-                B[:, columns].T,
-                A[rows, columns].T,
-                beta=float(k > 0),
-                c=product[rows].T,
-                trans_a=1,
-                overwrite_c=1,
-            )
+            b, a = B[:, columns].T, A[rows, columns].T
+            blas.dgemm(1.0, b, a, beta=float(k > 0), c=product[rows].T, trans_a=1, overwrite_c=1)
     return product
 
 
@@ -73,13 +65,10 @@ class Distances:
     """``D_k(i, j) = (x_ik - x'_jk)^2 / l_k^2`` and ``r^2(i, j) = sum_k D_k(i, j)``.
 
     A column whose values have one sign is shifted by the smallest of them in size, so that an
-    offset costs no digits; the shift itself costs none, as ``|x - c| <= |x|`` (centring by a mean
-    would, where one row is an outlier). Distances between training rows are one matrix product of
-    centred columns where that keeps 13 digits (``gram=True`` and small norms), with an exactly
-    zero diagonal. Distances to new rows are sums of squared differences, so that an entry depends
-    on its two rows and not on the others. Coordinates are clipped to 1.8e308 length-scales.
-
-    ``gram`` says that an absolute error of 1e-13 in r^2 may stand; under a square root it may not.
+    offset costs no digits; the shift itself costs none, as ``|x - c| <= |x|``. Distances between
+    training rows are one matrix product where ``gram`` allows an absolute error of 1e-13 in r^2
+    (under a square root it may not). Distances to new rows are sums of squared differences, so that
+    an entry depends on its two rows alone. Coordinates are clipped to 1.8e308 length-scales.
     """
 
     def __init__(self, X: Array, X_new: Array | None, length_scale: Any, *, gram: bool) -> None:
@@ -119,8 +108,8 @@ class Distances:
     def contract(self, rows: slice, cols: slice, M: Array) -> Array:
         """``sum_ij M_ij D_k(i, j)`` for every column k, over one tile of training rows.
 
-        By matrix products, ``sum_i r_i x_ik^2 + sum_j c_j y_jk^2 - 2 x_k' M y_k`` with r and c
-        the row and column sums of M; columns that cancel there are summed by differences.
+        By ``sum_i r_i x_ik^2 + sum_j c_j y_jk^2 - 2 x_k' M y_k`` with r and c the row and column
+        sums of M; columns that cancel there are summed by differences.
         """
         if self._centred is None:
             columns = range(self._left.shape[1])
@@ -147,7 +136,7 @@ class Distances:
 
 
 def _exact_shift(X: Array) -> Array:
-    """Return the smallest magnitude, signed, of columns that keep one sign; 0 for the others."""
+    """Smallest magnitude, signed, of columns that keep one sign; 0 for the others."""
     if len(X) == 0:
         return np.zeros(X.shape[1])
     low, high = X.min(axis=0), X.max(axis=0)
@@ -160,7 +149,7 @@ def _scaled(X: Array, shift: Array, scale: Array) -> Array:
 
 
 def _gram_factors(A: Array) -> tuple[Array, Array] | None:
-    """Return B, C with ``B C' = |a_i - a_j|^2``, or None where that would lose digits."""
+    """B, C with ``B C^T = |a_i - a_j|^2``, or None where that would lose digits."""
     norms = np.einsum("ij,ij->i", A, A)[:, None]
     if norms.max() > _GRAM_MAX_SQUARED_NORM:
         return None

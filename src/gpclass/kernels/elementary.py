@@ -6,11 +6,12 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 
 from gpclass.kernels.distances import gram, symmetrise
-from gpclass.kernels.tiles import Array, BoundKernel, LogDifferentiable, binds, shape_of
+from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
+from gpclass.linalg import Array
 
 
 @final
-class Constant(LogDifferentiable):
+class _Constant(LogDifferentiable):
     """``k = c``."""
 
     def __init__(self, c: float, n_theta: int) -> None:
@@ -18,16 +19,14 @@ class Constant(LogDifferentiable):
         self.n_theta = n_theta
 
     def value(self, rows: slice, cols: slice) -> Array:
-        """``c`` everywhere."""
         return np.full(shape_of(rows, cols), self.c)
 
     def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
-        """``dlog c / dlog c = 1``."""
         return np.full(self.n_theta, M.sum())
 
 
 @final
-class White(BoundKernel):
+class _White(BoundKernel):
     """``k(i, j) = s [i = j]`` for training rows, 0 between training and new rows."""
 
     def __init__(self, noise: float, n_theta: int, same: bool) -> None:
@@ -38,14 +37,12 @@ class White(BoundKernel):
         return self._same and rows == cols
 
     def value(self, rows: slice, cols: slice) -> Array:
-        """``s I`` on the diagonal, else 0."""
         tile = np.zeros(shape_of(rows, cols))
         if self._on_diagonal(rows, cols):
             np.fill_diagonal(tile, self._noise)
         return tile
 
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
-        """``s tr G``."""
         trace = np.trace(G) if self._on_diagonal(rows, cols) else 0.0
         return np.full(self.n_theta, self._noise * trace)
 
@@ -77,12 +74,12 @@ class _Dot(BoundKernel):
 
 @binds(ConstantKernel)
 def _bind_constant(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
-    return Constant(float(kernel.constant_value), int(kernel.n_dims))
+    return _Constant(float(kernel.constant_value), int(kernel.n_dims))
 
 
 @binds(WhiteKernel)
 def _bind_white(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
-    return White(float(kernel.noise_level), int(kernel.n_dims), X_new is None)
+    return _White(float(kernel.noise_level), int(kernel.n_dims), X_new is None)
 
 
 @binds(DotProduct)

@@ -6,19 +6,19 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
 
 from gpclass.kernels.precomputed import Precomputed, new_diagonal, uses_precomputed
-from gpclass.kernels.tiles import COMPOUND, Array, bind, lower_tiles, pieces, read_inputs
+from gpclass.kernels.tiles import COMPOUND, TILE, bind, lower_tiles, read_inputs
+from gpclass.linalg import Array, blocks
 
 
 def quiet() -> Any:
-    """Floating-point state of a kernel evaluation: infinite distances and underflows are right.
-
-    An overflow that is wrong shows as a value that is not finite.
-    """
+    """Floating-point state of an evaluation; a wrong overflow shows as a value that is infinite."""
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 
 def evaluate(kernel: Any, X: Any) -> Array:
-    """Kernel matrix of the training inputs.
+    """Kernel matrix of the training inputs, shape (n, n), C-contiguous and exactly symmetric.
+
+    It is not finite only where a value of the kernel overflows.
 
     Parameters
     ----------
@@ -26,12 +26,6 @@ def evaluate(kernel: Any, X: Any) -> Array:
         Kernels with a rule (see `gpclass.kernels.tiles.binds`) and their sums, products and
         powers are evaluated in tiles and need no memory beside the result; others by their call.
     X : array-like of shape (n, d) or sequence of n objects
-
-    Returns
-    -------
-    K : ndarray of shape (n, n)
-        ``kernel(X)``, C-contiguous and exactly symmetric. It is not finite only where a value of
-        the kernel overflows.
 
     Raises
     ------
@@ -42,7 +36,6 @@ def evaluate(kernel: Any, X: Any) -> Array:
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from gpclass.kernels import evaluate
     >>> evaluate(2.0 * RBF(1.0), np.array([[0.0], [1.0]])).round(3)
     array([[2.   , 1.213],
            [1.213, 2.   ]])
@@ -61,20 +54,10 @@ def evaluate(kernel: Any, X: Any) -> Array:
 
 
 def cross(kernel: Any, X: Any, X_new: Any) -> Array:
-    """Covariances between training inputs and new inputs.
+    """Covariances between n training inputs and m new ones, shape (n, m), C-contiguous.
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    X : array-like of shape (n, d) or sequence of n objects
-    X_new : array-like of shape (m, d) or sequence of m objects
-        For `Precomputed` of shape (m, n) or (m, n + 1).
-
-    Returns
-    -------
-    ndarray of shape (n, m)
-        ``kernel(X, X_new)``, C-contiguous. For kernels with a rule a column depends, bit for
-        bit, on its own new input alone and not on the others in the batch.
+    For kernels with a rule a column depends, bit for bit, on its own new input alone. Of
+    `Precomputed` ``X_new`` has shape (m, n) or (m, n + 1).
 
     Raises
     ------
@@ -90,27 +73,22 @@ def cross(kernel: Any, X: Any, X_new: Any) -> Array:
     out = np.empty((n, m))
     with quiet():
         bound = bind(kernel, X, X_new)
-        for rows in pieces(n):
-            for cols in pieces(m):
+        for rows in blocks(n, TILE):
+            for cols in blocks(m, TILE):
                 out[rows, cols] = bound.value(rows, cols)
     return out
 
 
 def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
-    """Prior variances ``k(x, x)``.
+    """Prior variances ``k(x, x)`` of m inputs, shape (m,).
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    X : array-like of shape (m, d) or sequence of m objects
-    X_train : optional
-        The training inputs, when X are new ones. Only `Precomputed` needs them: the variance of
-        a new row is its last column when it has n + 1, else the training diagonal, with a
-        ValueError where that is not constant.
+    Where X are new inputs of `Precomputed`, ``X_train`` is its training matrix: the variance of a
+    new row is its last column when it has n + 1, else the training diagonal.
 
-    Returns
-    -------
-    ndarray of shape (m,)
+    Raises
+    ------
+    ValueError
+        Where that diagonal is not constant.
     """
     with quiet():
         return np.array(_diagonal(kernel, read_inputs(kernel, X), X_train), dtype=np.float64)

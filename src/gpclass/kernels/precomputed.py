@@ -5,7 +5,8 @@ from typing import Any, final
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from gpclass.kernels.tiles import Array, BoundKernel, binds
+from gpclass.kernels.tiles import BoundKernel, binds
+from gpclass.linalg import Array
 
 _SYMMETRY = 1e-10
 
@@ -15,23 +16,16 @@ class Precomputed(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     """The kernel whose inputs are its own values; it has no hyperparameters.
 
     Training inputs X are the symmetric Gram matrix (n, n). New inputs are rows ``k(x*, x_j)``
-    against the n training points, of shape (m, n), or (m, n + 1) with ``k(x*, x*)`` appended.
-    Use it through `gpclass.kernels.evaluate`, `cross`, `diagonal`, `take` and `restrict`.
+    against the n training points, of shape (m, n), or (m, n + 1) with ``k(x*, x*)`` appended. Use
+    it through `gpclass.kernels.evaluate`, `cross`, `diagonal`, `take` and `restrict`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from gpclass.kernels import Precomputed, cross, diagonal, evaluate
-    >>> gram = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> evaluate(Precomputed(), gram)
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    >>> new = np.array([[0.2, 0.3]])
-    >>> cross(Precomputed(), gram, new)
+    >>> from gpclass.kernels import Precomputed, cross
+    >>> cross(Precomputed(), np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[0.2, 0.3]]))
     array([[0.2],
            [0.3]])
-    >>> diagonal(Precomputed(), new, X_train=gram)
-    array([1.])
     """
 
     def __init__(self) -> None:
@@ -105,13 +99,10 @@ def new_diagonal(X_new: Any, X_train: Any) -> Array:
 
 
 def validate_precomputed(K: Any) -> Array:
-    """Return a user's Gram matrix (n, n) as C-contiguous float64.
+    """A user's Gram matrix (n, n) as C-contiguous float64.
 
-    Raises
-    ------
-    ValueError
-        If it is not square, finite and symmetric to 1e-10 of its largest entry, or has a negative
-        diagonal. Whether it is positive definite shows when it is factorised.
+    Raises ValueError if it is not square, finite and symmetric to 1e-10 of its largest entry, or
+    has a negative diagonal. Whether it is positive definite shows when it is factorised.
     """
     matrix = np.ascontiguousarray(square_gram(K))
     if not np.isfinite(matrix).all():
@@ -148,10 +139,9 @@ def take(kernel: Any, X: Any, rows: Any) -> Any:
 
 
 def restrict(kernel: Any, X_new: Any, rows: Any, n_train: int) -> Any:
-    """Restrict new inputs to what faces a model that was trained on ``take(kernel, X, rows)``.
+    """New inputs as a model that was trained on ``take(kernel, X, rows)`` takes them.
 
-    For `Precomputed` these are the columns of the rows, and the column of variances where there is
-    one; else X_new itself.
+    Of `Precomputed` the columns of the rows, and of the variances if given; else X_new itself.
     """
     if not uses_precomputed(kernel):
         return X_new

@@ -1,8 +1,4 @@
-"""Kernels as plain data, so that a saved model contains no types but ours.
-
-A loader such as skops builds only types that it trusts. It does not know scikit-learn's kernels,
-but a kernel is a name out of a closed list and numbers.
-"""
+"""Kernels as plain data: a loader such as skops builds only types that it trusts."""
 
 import inspect
 from typing import Any, Final
@@ -26,7 +22,7 @@ KNOWN: Final[dict[str, type[Any]]] = {
 def to_recipe(kernel: Any) -> Any:
     """Turn a kernel, or a list of them, into a dict of its class's name and its parameters.
 
-    What is no kernel of scikit-learn or of ours, a user's own class say, is returned as it is.
+    A user's own class is returned as it is.
     """
     if isinstance(kernel, list):
         return [to_recipe(one) for one in kernel]

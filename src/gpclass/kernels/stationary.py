@@ -9,7 +9,8 @@ from scipy.special import gamma, kv, kve
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern, RationalQuadratic
 
 from gpclass.kernels.distances import Distances, inner
-from gpclass.kernels.tiles import Array, BoundKernel, LogDifferentiable, binds
+from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds
+from gpclass.linalg import Array
 
 # exp(-700) = 1e-304 and below is taken as 0: there exp is a hundred times slower, as is every
 # sum and product with the denormal numbers it would return.
@@ -31,8 +32,8 @@ def exp_of_minus(t: Array) -> Array:
 class Profile(NamedTuple):
     """``k(r^2)``, overwriting r^2, and ``w = -2 dlog k / d(r^2)``; None: w is 1.
 
-    By the chain rule ``dlog k / dlog l_k = w D_k`` for the k-th length-scale. ``smooth`` says
-    that ``dk / d(r^2)`` is bounded at 0.
+    By the chain rule ``dlog k / dlog l_k = w D_k`` for the k-th length-scale. ``smooth`` says that
+    ``dk / d(r^2)`` is bounded at 0.
     """
 
     value: Callable[[Array], Array]
@@ -63,8 +64,7 @@ def _matern32(r2: Array) -> Array:
 
 
 def _matern32_weight(r2: Array) -> Array:
-    weight: Array = 3.0 / (np.sqrt(r2 * 3.0) + 1.0)
-    return weight
+    return np.asarray(3.0 / (np.sqrt(r2 * 3.0) + 1.0))
 
 
 def _matern52(r2: Array) -> Array:
@@ -77,8 +77,7 @@ def _matern52(r2: Array) -> Array:
 
 def _matern52_weight(r2: Array) -> Array:
     s = np.sqrt(r2 * 5.0)
-    weight: Array = (s + 1.0) * (5.0 / 3.0) / (r2 * (5.0 / 3.0) + s + 1.0)
-    return weight
+    return np.asarray((s + 1.0) * (5.0 / 3.0) / (r2 * (5.0 / 3.0) + s + 1.0))
 
 
 def _matern(nu: float) -> Profile:
@@ -183,10 +182,7 @@ class _RationalQuadratic(LogDifferentiable):
 
 @final
 class _ExpSineSquared(LogDifferentiable):
-    """``exp(-2 sin^2(a) / l^2)``, ``a = pi r / p`` (RW06 eq. 4.31).
-
-    Positive semi-definite for one column only, as in scikit-learn.
-    """
+    """``exp(-2 sin^2(a) / l^2)``, ``a = pi r / p`` (RW06 eq. 4.31); valid in one column only."""
 
     def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)

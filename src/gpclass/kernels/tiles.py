@@ -1,8 +1,7 @@
-"""Kernels bound to their inputs, evaluated in tiles that fit in the processor's cache.
+"""Kernels bound to their inputs (scaled and centred once), and evaluated tile by tile.
 
-Each pass over an n x n matrix takes the time of reading it from memory, unless the pass is made
-while a tile is in the cache. A kernel is *bound* to its inputs (they are scaled and centred once)
-and then evaluated tile by tile; of a symmetric matrix, the lower triangle only.
+A pass over an n x n matrix takes the time of reading it from memory, unless it is made while a tile
+is in the processor's cache. Of a symmetric matrix only the lower triangle is evaluated.
 """
 
 from abc import ABC, abstractmethod
@@ -11,9 +10,8 @@ from functools import singledispatch
 from typing import Any, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array, blocks
 
 # 192 x 192 doubles are 0.3 MB: two or three such tiles stay in a second-level cache, and rows
 # that are not a power of two apart do not compete for the same cache lines when transposed.
@@ -29,11 +27,8 @@ class BoundKernel(ABC):
     """A kernel k_theta with its inputs: values, and gradients by theta, tile by tile.
 
     Rows index the n training inputs; columns index the same inputs, or the new inputs that the
-    kernel was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` is the
-    number of hyperparameters that are not fixed, in the order of scikit-learn's ``kernel.theta``.
-
-    Laws, for every tile (I, J): ``value(I, J)`` is ``K[I, J]``, fresh and C-contiguous, and
-    ``pull(I, J, G) = sum_{i in I, j in J} G_ij dK_ij/dtheta``.
+    kernel was bound to. A tile is a pair of slices with explicit start and stop. ``n_theta`` counts
+    the hyperparameters that are not fixed, in the order of scikit-learn's ``kernel.theta``.
     """
 
     n_theta: int
@@ -44,14 +39,13 @@ class BoundKernel(ABC):
 
     @abstractmethod
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
-        """Gradient of ``sum(G * K[rows, cols])`` by theta; G and ``value``, if known, are read."""
+        """``sum_ij G_ij dK_ij/dtheta`` over the tile; G and ``value``, if known, are read only."""
 
 
 class LogDifferentiable(BoundKernel):
     """A kernel whose logarithm has the simpler gradient.
 
-    With ``M = G o K`` (elementwise), ``sum G dK = sum M dlog K``, and the same M serves every
-    factor of a product.
+    ``sum G dK = sum M dlog K`` with ``M = G o K``, and one M serves every factor of a product.
     """
 
     @abstractmethod
@@ -67,11 +61,8 @@ class LogDifferentiable(BoundKernel):
 
 
 @final
-class Opaque(BoundKernel):
-    """A kernel that is known by its calls alone; whole matrices are evaluated once and kept.
-
-    Costs O(n^2) memory for values and O(n^2 n_theta) for gradients, as scikit-learn's own calls.
-    """
+class _Opaque(BoundKernel):
+    """A kernel that is known by its calls alone; whole matrices are evaluated once and kept."""
 
     def __init__(self, kernel: Any, X: Any, X_new: Any | None) -> None:
         self.n_theta = int(kernel.n_dims)
@@ -80,7 +71,6 @@ class Opaque(BoundKernel):
         self._gradients: Array | None = None
 
     def value(self, rows: slice, cols: slice) -> Array:
-        """``K[rows, cols]``."""
         if self._values is None:
             self._values = np.asarray(self._kernel(self._X, self._X_new), dtype=np.float64)
         tile = np.array(self._values[rows, cols], order="C")
@@ -90,7 +80,6 @@ class Opaque(BoundKernel):
         return tile
 
     def pull(self, rows: slice, cols: slice, G: Array, value: Array | None = None) -> Array:
-        """Contraction with the kernel's own ``eval_gradient=True``."""
         if self.n_theta == 0:
             return np.zeros(0)
         if self._gradients is None:
@@ -103,7 +92,7 @@ class Opaque(BoundKernel):
 
 @singledispatch
 def _bind(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
-    return Opaque(kernel, X, X_new)
+    return _Opaque(kernel, X, X_new)
 
 
 Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
@@ -112,8 +101,7 @@ Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
 def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
     """Register a rule ``(kernel, X, X_new or None) -> BoundKernel`` for a kernel class.
 
-    The rule does not serve subclasses that define their own ``__call__``: those are other
-    functions, and fall back to their own calls.
+    It does not serve subclasses that define their own ``__call__``.
     """
 
     def register(rule: Rule) -> Rule:
@@ -124,14 +112,11 @@ def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
 
 
 def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
-    """Bind a kernel to training inputs, and to new inputs for the columns if given.
-
-    Kernels without a rule become `Opaque`.
-    """
+    """Bind a kernel to training inputs, and to new inputs for the columns if given."""
     cls = type(kernel)
     owner = next((c for c in cls.__mro__ if c in _bind.registry), object)
     if owner is object or cls.__call__ is not owner.__call__:
-        return Opaque(kernel, X, X_new)
+        return _Opaque(kernel, X, X_new)
     return _bind(kernel, X, X_new)
 
 
@@ -142,14 +127,9 @@ def read_inputs(kernel: Any, X: Any) -> Any:
     return np.ascontiguousarray(np.atleast_2d(np.asarray(X, dtype=np.float64)))
 
 
-def pieces(n: int) -> list[slice]:
-    """Slices of at most `TILE` that cover ``range(n)`` in order."""
-    return [slice(i, min(i + TILE, n)) for i in range(0, n, TILE)]
-
-
 def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
     """Tiles that cover the lower triangle of an (n, n) matrix, diagonal tiles whole."""
-    parts = pieces(n)
+    parts = list(blocks(n, TILE))
     for i, rows in enumerate(parts):
         for cols in parts[: i + 1]:
             yield rows, cols

@@ -61,15 +61,14 @@ class ExpectationMaximisation(Learner):
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from gpclass.inference import EP
-    >>> from gpclass.learning import BinaryProblem, MaximiseEvidence
+    >>> from gpclass.learning import BinaryProblem, ExpectationMaximisation
     >>> from gpclass.likelihoods import Probit
     >>> X = np.linspace(0, 4, 20)[:, None]
     >>> y = np.where(np.sin(2 * X[:, 0]) > 0.2, 1.0, -1.0)
     >>> y[[4, 13]] *= -1
     >>> problem = BinaryProblem(1.0 * RBF(1.0), X, y, Probit(), EP())
     >>> em = ExpectationMaximisation().learn(problem, problem.theta[None])
-    >>> evidence = MaximiseEvidence().learn(problem, problem.theta[None])
-    >>> bool(abs(em.log_evidence - evidence.log_evidence) < 1e-4)
+    >>> bool(em.log_evidence > problem.evaluate(problem.theta).log_evidence + 0.2)
     True
     """
 

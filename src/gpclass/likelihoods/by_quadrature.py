@@ -29,6 +29,7 @@ from gpclass.likelihoods.quadrature import (
     NARROW,
     RADIUS,
     STRAIGHT,
+    X_LIMIT,
     Sites,
     mass_interval,
     panel_edges,
@@ -265,6 +266,8 @@ def _tilted(terms: _Terms, m: Array, v: Array, *, moments: bool = True) -> _Tilt
         d = np.vecdot(weights, first) / mass
         # about a value it takes: where first is 1 - exp(-50), d's rounding outweighs the spread
         off = first - np.take_along_axis(first, peak, axis=1)
+        # beyond this the weight is zero, and the square would be infinite
+        np.clip(off, -X_LIMIT, X_LIMIT, out=off)
         shift = np.vecdot(weights, off) / mass
         spread = np.vecdot(weights, np.square(off, out=off)) / mass - shift * shift
         bend = np.vecdot(weights, second) / mass
@@ -294,7 +297,9 @@ def _growing_end(y: Array, lower: Array, upper: Array, m: Array, sd: Array) -> t
 def _parabolic(terms: _Terms, x: Array, m: Array, sd: Array) -> tuple[_Tilted, NDArray[np.bool_]]:
     """Moments from the parabola through log p near the mode, and where it is to be used."""
     k, k1, k2 = terms.exponent(m + sd * x, slice(None))
-    slope, precision = sd * k1 - x, 1.0 - sd * sd * k2
+    with np.errstate(over="ignore"):
+        slope = np.clip(sd * k1 - x, -X_LIMIT, X_LIMIT)
+        precision = np.minimum(1.0 - sd * sd * k2, X_LIMIT * X_LIMIT)
     step = np.clip(slope / precision, -1.0, 1.0)
     log_z = k - 0.5 * x * x + 0.5 * slope * step - 0.5 * np.log(precision)
     wide = sd * sd > _WIDE

@@ -1,22 +1,20 @@
 """Gaussians that can be drawn from: the prior, singular or not, and the prior given sites.
 
-Latent values of C functions at n rows are stacked function by function, shape (C n, ...). Two
-classes have one latent function.
+Latent values of C functions (one for two classes) at n rows are stacked by function: (C n, ...).
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
+from gpclass.linalg import Array
 from gpclass.priors import DensePrior, Prior
 from gpclass.priors.classes import ClassPrior, ClassSites
-
-Array = NDArray[np.float64]
 
 
 class Pairs(NamedTuple):
@@ -31,13 +29,7 @@ class Pairs(NamedTuple):
 class SiteTerms:
     """A product of Gaussian terms ``exp(b_i^T f_i - f_i^T W_i f_i / 2)``, one a row.
 
-    Powers, products and quotients of sites are such terms, so W_i may be indefinite.
-
-    Parameters
-    ----------
-    b : ndarray of shape (n, C)
-    W : ndarray of shape (n, C, C)
-        Symmetric.
+    b has shape (n, C) and W (n, C, C); powers and quotients of sites may have an indefinite W_i.
     """
 
     b: Array
@@ -90,27 +82,12 @@ class LatentGaussian:
     positive eigenvalue alone, so a singular K needs no jitter: the draws lie in its range, and the
     mean at a new input is ``k^T a`` without an inverse.
 
-    Parameters
-    ----------
-    mean, mean_weights : ndarray of shape (C n,)
-        ``mean = K mean_weights``.
-    roots, weight_roots : tuple of ndarray
-        Diagonal blocks of ``root``, whose square ``root root^T`` is the covariance, and of
-        ``weight_root``, with ``root = K weight_root``. A prior has a block of shape (n, r_c) for
-        each latent function, r_c being the numerical rank of K_c; given sites there is one.
-    log_mass : float
-        Logarithm of the integral of what was normalised: 0 for a prior, ``log int p(f) prod
-        site_i df`` for a prior given sites.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rank_one = LatentGaussian.prior(np.ones((3, 3)))
-    >>> rank_one.rank
-    1
-    >>> f, a = rank_one.draw(np.random.default_rng(0), 2)
-    >>> bool(np.allclose(f[0], f[1])) and bool(np.allclose(np.ones((3, 3)) @ a, f))
-    True
+    ``mean`` and ``mean_weights`` of shape (C n,) have ``mean = K mean_weights``. ``roots`` and
+    ``weight_roots`` are the diagonal blocks of ``root``, whose square ``root root^T`` is the
+    covariance, and of ``weight_root``, with ``root = K weight_root``. A prior has a block of shape
+    (n, r_c) for each latent function, r_c the numerical rank of K_c; given sites there is one.
+    ``log_mass`` is the log of what was normalised: 0 for a prior, ``log int p(f) prod site_i df``
+    for a prior given sites.
     """
 
     mean: Array
@@ -123,19 +100,8 @@ class LatentGaussian:
     def prior(cls, K: Prior | ClassPrior | ArrayLike) -> "LatentGaussian":
         """``N(0, K)``, from ``K = U diag(l) U^T`` without the eigenvalues under ``n eps max(l)``.
 
-        ``root = U l^1/2`` and ``weight_root = U l^-1/2``.
-
-        Parameters
-        ----------
-        K : DensePrior, array-like of shape (n, n), or ClassPrior
-            Symmetric positive semi-definite.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where a covariance is not positive semi-definite.
-        TypeError
-            For a prior that does not hold the whole of K.
+        ``root = U l^1/2`` and ``weight_root = U l^-1/2``. Raises NotPositiveDefiniteError where a
+        covariance is not positive semi-definite, TypeError for a prior without the whole of K.
         """
         if isinstance(K, ClassPrior):
             blocks = [_roots(prior) for prior in (K.priors[:1] if K.shared else K.priors)]
@@ -149,17 +115,10 @@ class LatentGaussian:
     def given(self, terms: SiteTerms) -> "LatentGaussian":
         """Multiply a prior by Gaussian terms: ``q(f) = p(f) prod_i term_i / Z``.
 
-        In the coordinates u of the prior its precision is ``M = I + root^T W root``, whose least
-        eigenvalue is at least 1 where every W_i is positive semi-definite; others are allowed as
-        long as M is positive definite. ``log Z = b^T mean / 2 - log |M| / 2``. For C > 1 the
-        result holds two matrices of all latent values, ``2 (C n)^2`` doubles.
-
-        Raises
-        ------
-        ValueError
-            Where this is not a prior.
-        NotPositiveDefiniteError
-            Where indefinite terms leave no proper Gaussian.
+        In the coordinates u of the prior its precision is ``M = I + root^T W root``, and ``log Z =
+        b^T mean / 2 - log |M| / 2``. For C > 1 the result holds ``2 (C n)^2`` doubles. Raises
+        ValueError where this is not a prior, NotPositiveDefiniteError where M is not positive
+        definite.
         """
         if self.mean.any() or self.log_mass != 0.0:
             raise ValueError("sites multiply a prior, and this Gaussian was given some already")

@@ -15,11 +15,11 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.softmax import SoftmaxApproximation
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 from gpclass.priors import Prior
 from gpclass.priors.classes import ClassPrior, ClassSites
-
-Array = NDArray[np.float64]
+from gpclass.priors.joint import as_weights
 
 Covariance = Prior | ClassPrior | ArrayLike | Sequence[ArrayLike]
 Start = Approximation | NestedApproximation | SoftmaxApproximation | Sites | ClassSites
@@ -32,20 +32,9 @@ Progress = bool | Callable[[int, int], object] | None
 class LatentProblem:
     """A prior to draw from, labels, powers of their likelihood terms, and the sum of their logs.
 
-    Latent values are about the prior's own mean, which ``log_likelihood`` adds.
-
-    Parameters
-    ----------
-    covariance : Prior or ClassPrior
-    prior : LatentGaussian
-        The same, factorised.
-    y : ndarray of shape (n,)
-        -1 and +1, or codes of classes.
-    weights : ndarray of shape (n,)
-    n_functions : int
-        Latent functions C: one for two classes, else one a class.
-    log_likelihood : callable
-        From f of shape (C n, R) to ``sum_i w_i log p(y_i | f_i)``, shape (R,), for any R.
+    ``prior`` is ``covariance`` factorised. y of shape (n,) has -1 and +1, or codes of classes;
+    ``n_functions`` is 1 for two classes, else their number C. ``log_likelihood`` takes f of shape
+    (C n, R), about the prior's own mean, which it adds, to ``sum_i w_i log p(y_i | f_i)``, (R,).
     """
 
     covariance: Prior | ClassPrior
@@ -113,11 +102,7 @@ def _class_problem(
         )
     if n and not (labels.min() >= 0 and labels.max() < C):
         raise ValueError(f"y must lie in 0 to {C - 1}, got {labels.min()} to {labels.max()}")
-    powers = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    if powers.shape != (n,) or not np.isfinite(powers).all() or (powers < 0.0).any():
-        raise ValueError(
-            f"weights must be {n} finite non-negative numbers, got shape {powers.shape}"
-        )
+    powers = as_weights(weights, n)
 
     def log_likelihood(f: Array) -> Array:
         log_p = likelihood.log_prob(labels, f.reshape(C, n, -1).transpose(2, 1, 0))
@@ -154,10 +139,7 @@ def terms_of(start: Start | None, problem: LatentProblem, name: str) -> SiteTerm
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
-    """Make numpy's generator of a seed or of scikit-learn's kind of state.
-
-    A `RandomState` gives the seed, so that calls after one another differ.
-    """
+    """Numpy's generator of a seed or of scikit-learn's kind of state, which it advances."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
     return np.random.default_rng(random_state)
@@ -172,14 +154,14 @@ def check_counts(**counts: int) -> None:
 
 
 @final
+@dataclass
 class Reporter:
     """Report how far a run is: to a callable ``progress(done, total)``, or as a line on stderr."""
 
-    def __init__(self, progress: Progress, total: int, label: str) -> None:
-        self.progress = progress
-        self.total = total
-        self.label = label
-        self.done = 0
+    progress: Progress
+    total: int
+    label: str
+    done: int = 0
 
     def step(self) -> None:
         """Count one step; a line is renewed about a hundred times in all."""

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import LatentGaussian
 from gpclass.montecarlo.problem import RandomState, check_counts, generator
 from gpclass.priors import Prior
 from gpclass.priors.classes import ClassPrior
-
-Array = NDArray[np.float64]
 
 # New inputs handled at a time, always this many: einsum orders its loops by the shapes, so equal
 # shapes make a row's bits independent of its batch; and arrays of (S, 32, C) stay small.
@@ -32,18 +31,11 @@ class Samples:
     ----------
     weights : ndarray of shape (n, S), or (n, C, S) for many classes
         Sample s is ``f = K weights[:, s]``, of class c ``f_c = K_c weights[:, c, s]``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> len(Samples(np.zeros((3, 100))))
-    3
     """
 
     weights: Array
 
     def __post_init__(self) -> None:
-        """Refuse what is not at least one finite sample."""
         if self.weights.ndim not in (2, 3) or self.weights.shape[-1] == 0:
             raise ValueError(
                 f"weights must have shape (n, S) or (n, C, S) with S > 0, got {self.weights.shape}"
@@ -52,7 +44,6 @@ class Samples:
             raise ValueError("weights must be finite")
 
     def __len__(self) -> int:
-        """Return the number of training rows."""
         return len(self.weights)
 
     @property
@@ -79,13 +70,8 @@ class _Block(NamedTuple):
 class SamplePosterior:
     """An equal mixture of Gaussians, one a sample: ``f_* | s ~ N(k^T a_s, k_** - k^T K^+ k)``.
 
-    Given a sample the latent functions of many classes are independent.
-
-    Parameters
-    ----------
-    samples : Samples
-    prior : LatentGaussian
-        Of the training rows.
+    Given a sample the latent functions of many classes are independent; ``prior`` is that of the
+    training rows.
 
     Examples
     --------
@@ -114,21 +100,11 @@ class SamplePosterior:
         return cls(samples, gaussian)
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
-        """Latent mean and variance of the mixture, by the law of total variance.
+        """Latent mean (m,) and variance (m,) of the mixture, by the law of total variance.
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-            Covariance of training and new inputs.
-        k_diag : ndarray of shape (m,) or (m, C)
-            Prior variances of the new inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m,), or (m, C) for many classes
-            About the prior's own mean.
-        covariance : ndarray of shape (m,), or (m, C, C) for many classes
-            A row's bits depend on that row alone, as the mean's do.
+        ``K_cross`` (n, m) and ``k_diag`` (m,) are the covariances with m new inputs and their prior
+        variances. Of many classes each may be one a class, k_diag of shape (m, C), and the result
+        is the mean (m, C) and the covariance (m, C, C). A row's bits depend on that row alone.
         """
         C = len(self.prior.roots)
         mean, covariance = np.empty((len(k_diag), C)), np.empty((len(k_diag), C, C))
@@ -147,21 +123,11 @@ class SamplePosterior:
     def log_probabilities(
         self, likelihood: Likelihood, K_cross: Array, k_diag: Array, offset: Array | None = None
     ) -> Array:
-        """``log P(-1)`` and ``log P(+1)``: averages over samples of each one's probability.
+        """``log P(-1)`` and ``log P(+1)``, shape (m, 2): averages over samples of each probability.
 
-        Parameters
-        ----------
-        likelihood : Likelihood
-        K_cross : ndarray of shape (n, m)
-        k_diag : ndarray of shape (m,)
-        offset : ndarray of shape (m,), default=None
-            The prior's own mean at the new inputs. None: zero.
-
-        Returns
-        -------
-        log_p : ndarray of shape (m, 2)
-            The smaller probability is averaged and the larger is its complement, so both keep
-            their relative accuracy. A row's bits depend on that row alone.
+        ``offset`` of shape (m,) is the prior's own mean at the new inputs; None: zero. The smaller
+        probability is averaged and the larger is its complement, so both keep their relative
+        accuracy. A row's bits depend on that row alone.
         """
         log_p = np.empty((len(k_diag), 2))
         for block in self._blocks(K_cross, k_diag):
@@ -190,21 +156,10 @@ class SamplePosterior:
         n_draws: int = 4,
         random_state: RandomState = 0,
     ) -> Array:
-        """Class probabilities: averages of the likelihood over draws of the new latents.
+        """Class probabilities, (m, C): averages of the likelihood over draws of the new latents.
 
-        Parameters
-        ----------
-        likelihood : ClassLikelihood
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-        k_diag : ndarray of shape (m,) or (m, C)
-        n_draws : int, default=4
-            Antithetic pairs of new latents for each sample.
-        random_state : int, Generator, RandomState or None, default=0
-
-        Returns
-        -------
-        P : ndarray of shape (m, C)
-            Rows sum to one, to the accuracy of the likelihood.
+        ``n_draws`` is the number of antithetic pairs of new latents for each sample. Rows sum to
+        one, to the accuracy of the likelihood.
         """
         check_counts(n_draws=n_draws)
         rng = generator(random_state)

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.diagnostics import effective_sample_size, split_rhat
 from gpclass.montecarlo.gaussian import SiteTerms
 from gpclass.montecarlo.problem import (
@@ -27,31 +28,23 @@ from gpclass.montecarlo.problem import (
 from gpclass.montecarlo.samples import Samples
 from gpclass.montecarlo.slice_step import Chains, slice_step
 
-Array = NDArray[np.float64]
-
 
 @final
 @dataclass(frozen=True)
 class SliceSamples:
     """Draws of the latent posterior ``p(f | y)``.
 
-    Shapes begin with n, the number of rows, and for many classes with n, C.
-
     Parameters
     ----------
-    f : ndarray of shape (n, n_draws, n_chains) or (n, C, n_draws, n_chains)
-        Latent values, about the prior's own mean.
-    a : ndarray of the same shape
-        ``f = K a``, so that a draw's mean at a new input is ``k^T a``.
+    f, a : ndarray of shape (n, n_draws, n_chains), or (n, C, n_draws, n_chains) for many classes
+        Latent values about the prior's own mean, and their weights: ``f = K a``, so that a draw's
+        mean at a new input is ``k^T a``.
     log_likelihood : ndarray of shape (n_draws, n_chains)
         ``sum_i w_i log p(y_i | f_i)``.
-    evaluations_per_step : float
-        Values of the log likelihood for one move of one chain: 1 where the first point of every
-        ellipse is accepted, and one more for every rejection.
+    evaluations_per_step, seconds : float
+        Values of the log likelihood for one move of one chain, and the time of the run.
     n_stuck : int
         Moves that found no other point; rounding alone can cause one.
-    seconds : float
-        Time taken.
     """
 
     f: Array
@@ -98,7 +91,7 @@ class SliceSamples:
 
 
 class RunLength(NamedTuple):
-    """How long the chains run: `elliptical_slice_sampling` has the meanings."""
+    """How long the chains run, as `elliptical_slice_sampling` says."""
 
     n_samples: int
     n_burn: int
@@ -131,9 +124,8 @@ def elliptical_slice_sampling(
         Labels, -1 or +1. Of many classes: their codes, integers from 0. There are as many classes
         as a ClassPrior or a sequence says; with one matrix, one more than the largest code.
     likelihood : Likelihood or ClassLikelihood
-        Only its ``log_prob`` is used: it need be neither log-concave nor smooth.
-        `SoftmaxLikelihood` or `MultinomialProbitLikelihood` is what makes a problem one of many
-        classes.
+        Only its ``log_prob`` is used: it need be neither log-concave nor smooth. A
+        `ClassLikelihood` makes a problem one of many classes.
     weights : array-like of shape (n,), default=None
         Powers of the likelihood terms.
     n_samples : int, default=1000
@@ -145,19 +137,14 @@ def elliptical_slice_sampling(
     thin : int, default=30
         Moves from a draw to the next.
     random_state : int, Generator, RandomState or None, default=None
-        Where the random numbers come from; an int gives the same draws every time.
+        An int gives the same draws every time.
     progress : bool or callable, default=None
         True shows a line on stderr; a callable is called with the steps done and their number.
     init : Approximation or Sites, default=None
-        A Gaussian approximation ``q(f) = p(f) prod_i site_i`` near the posterior. The chains start
-        from draws of it, and the ellipses are its own, with ``p(y|f) / prod_i site_i`` for the
-        likelihood: the limit is the same and the chains forget faster. None: the prior. Of many
-        classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns, or `ClassSites`, such as those of
-        `nested_ep_sites`.
-
-    Returns
-    -------
-    SliceSamples
+        A Gaussian approximation ``q(f) = p(f) prod_i site_i`` near the posterior; None: the prior.
+        The chains start from draws of it, and the ellipses are its own: the limit is the same and
+        the chains forget faster. Of many classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns,
+        or `ClassSites`, such as those of `nested_ep_sites`.
 
     Raises
     ------
@@ -175,8 +162,6 @@ def elliptical_slice_sampling(
     >>> import numpy as np
     >>> from gpclass.likelihoods import Probit
     >>> draws = elliptical_slice_sampling(np.eye(2), [1, -1], Probit(), random_state=0)
-    >>> draws.f.shape
-    (2, 50, 20)
     >>> bool(np.allclose(draws.mean, [0.56419, -0.56419], atol=0.1))
     True
     """

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import Proposal, SiteTerms
-
-Array = NDArray[np.float64]
 
 # A rejection about halves the bracket: after 100 its width is below the rounding of an angle, and
 # the chain stays where it was, on the slice by definition.
@@ -39,13 +37,9 @@ def slice_step(
 ) -> tuple[Chains, StepCounts]:
     """Move every chain once, leaving ``p(f) p(y|f)^power prod_i site_i^(1 - power)`` invariant.
 
-    The ellipses are the proposal's: the slice is that of the target over it. Every chain has its
-    own ellipse, threshold and bracket, and only those that still search are evaluated.
-
-    References
-    ----------
-    Murray, Adams and MacKay, Elliptical slice sampling, AISTATS 2010, Figure 2; with a Gaussian
-    that is not the prior: Nishihara, Murray and Adams, JMLR 15, 2014.
+    The slice is that of the target over the proposal, whose ellipses are used. Murray, Adams and
+    MacKay, Elliptical slice sampling, AISTATS 2010, Figure 2; with a Gaussian that is not the
+    prior: Nishihara, Murray and Adams, JMLR 15, 2014.
     """
     gaussian, rest = proposal.gaussian, sites.over(proposal.terms, 1.0 - power)
     trivial = rest.trivial

@@ -3,17 +3,16 @@
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.inference.ep import EP
 from gpclass.inference.nested import NestedApproximation, nested_ep
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.classes import ClassLikelihood
+from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import Proposal, SiteTerms
 from gpclass.montecarlo.problem import Covariance, LatentProblem, as_class_prior
 from gpclass.priors.classes import ClassPrior, ClassSites
-
-Array = NDArray[np.float64]
 
 # Inverse temperatures of the proposals are (k / 16)^3; between 20 and 40 of them none was better.
 N_PROPOSALS: Final = 16
@@ -22,30 +21,14 @@ PROPOSAL_TOL: Final = 1e-3
 
 
 def nested_ep_sites(
-    K: Covariance,
-    y: ArrayLike,
-    likelihood: ClassLikelihood,
-    *,
-    weights: ArrayLike | None = None,
+    K: Covariance, y: ArrayLike, likelihood: ClassLikelihood, *, weights: ArrayLike | None = None
 ) -> ClassSites:
     """Sites of nested EP for a likelihood of many classes: a good Gaussian to begin Monte Carlo at.
 
     Any likelihood is taken for the multinomial probit at ``f / likelihood.probit_scale``. Where it
-    is another, the Gaussian is near the posterior all the same, nearer than Laplace's.
-
-    Parameters
-    ----------
-    K : ClassPrior, array-like of shape (n, n), or sequence of C such arrays
-        Prior covariance, of all classes or of each.
-    y : array-like of shape (n,)
-        Codes of the classes, from 0.
-    likelihood : ClassLikelihood
-    weights : array-like of shape (n,), default=None
-        Powers of the rows' terms, in the sense of `nested_ep`.
-
-    Returns
-    -------
-    ClassSites
+    is another, the Gaussian is near the posterior all the same, nearer than Laplace's. K, (n, n) or
+    one a class, and y, codes from 0, are as for `elliptical_slice_sampling`; ``weights`` as for
+    `nested_ep`.
 
     Examples
     --------

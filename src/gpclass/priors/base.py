@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 
 class CovarianceProducts(ABC):
@@ -32,12 +31,8 @@ class CovarianceProducts(ABC):
 class PosteriorCovariance(ABC):
     """``Sigma = (K^-1 + T)^-1`` at the training inputs, by the inverse of a factor.
 
-    For a dense prior it holds n x n numbers: keep it no longer than needed.
-
-    Attributes
-    ----------
-    variances : ndarray of shape (n,)
-        Marginal variances, the diagonal of Sigma.
+    ``variances`` of shape (n,) is the diagonal of Sigma. For a dense prior this holds n x n
+    numbers: keep it no longer than needed.
     """
 
     variances: Array
@@ -81,17 +76,11 @@ class SequentialCovariance(ABC):
 
 
 class SiteFactor(ABC):
-    """A prior given sites of precisions ``T = diag(tau)``, of any sign.
+    """A prior given sites of precisions ``T = diag(tau)``, tau of shape (n,) and of any sign.
 
     ``Sigma = (K^-1 + T)^-1 = K - K R K`` with ``R = (K + T^-1)^-1``; no inverse of K occurs.
-
-    Attributes
-    ----------
-    tau : ndarray of shape (n,)
-        Site precisions.
-    has_products : bool
-        Whether `PosteriorCovariance.products` costs no more than the factor did. If not,
-        iterations do without Newton's method in all sites.
+    ``has_products`` says whether `PosteriorCovariance.products` costs no more than the factor did.
+    If not, iterations do without Newton's method in all sites.
     """
 
     tau: Array
@@ -126,12 +115,10 @@ class SiteFactor(ABC):
 class Prior(ABC):
     """A Gaussian prior over the n latent values at the training inputs.
 
-    What follows is about ``f - mean``, which is zero-mean.
-
-    Laws, each a check in `gpclass.testing.check_prior`: ``multiply`` is linear and symmetric,
-    ``diagonal`` is that of ``multiply``, and for a factor of any ``tau`` with a proper posterior:
-    ``solve(r + tau * multiply(r)) = r``; the variances are the diagonal of
-    ``v -> multiply(solve(v))``; ``log_det`` is that of ``I + T K``.
+    What follows is about ``f - mean``, which is zero-mean. `gpclass.testing.check_prior` checks the
+    laws: ``multiply`` is linear and symmetric, ``diagonal`` is that of ``multiply``, and for a
+    factor of any ``tau`` with a proper posterior ``solve(r + tau * multiply(r)) = r``; the
+    variances are the diagonal of ``v -> multiply(solve(v))``; ``log_det`` is that of ``I + T K``.
     """
 
     mean: Array | None
@@ -150,10 +137,7 @@ class Prior(ABC):
     def check(self) -> None:
         """Refuse a covariance that is not positive semi-definite, which `factor` may not notice.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Naming the kernel and what to do.
+        Raises NotPositiveDefiniteError, which names the kernel and what to do.
         """
 
     @abstractmethod
@@ -168,10 +152,7 @@ class Prior(ABC):
     def factor(self, tau: Array) -> SiteFactor:
         """Factorise for site precisions ``tau`` of shape (n,).
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where the posterior given these sites is not proper.
+        Raises NotPositiveDefiniteError where the posterior given these sites is not proper.
         """
 
 
@@ -188,14 +169,7 @@ class PriorForm(ABC):
 
     @abstractmethod
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
-        """Covariances with m new latent values, (n, m), and their prior variances, (m,).
-
-        New arrays, which the caller may overwrite.
-        """
-
-
-def _nothing(i: int, tau: Array) -> float:
-    return 0.0
+        """Covariances with m new latent values, (n, m), and variances, (m,), in new arrays."""
 
 
 @final
@@ -203,17 +177,12 @@ def _nothing(i: int, tau: Array) -> float:
 class RefactoredCovariance(SequentialCovariance):
     """Sigma of a prior that is cheap to factorise: a new factor at every change.
 
-    Parameters
-    ----------
-    prior : Prior
-    factor : SiteFactor
-    own : callable, default=nothing
-        `own_variance` of the prior.
+    ``own`` is the prior's `own_variance`.
     """
 
     prior: Prior
     factor: SiteFactor
-    own: Callable[[int, Array], float] = _nothing
+    own: Callable[[int, Array], float] = lambda i, tau: 0.0
 
     def rows(self, part: slice) -> Array:
         """Rows of Sigma, one product a row."""

@@ -6,22 +6,20 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.kernels import cross, diagonal, evaluate, pullback
-from gpclass.priors import DensePrior
+from gpclass.kernels import cross, diagonal, pullback
+from gpclass.linalg import Array
 from gpclass.priors.coupled import CoupledFactor, as_crosses
+from gpclass.priors.dense import DensePrior, jittered
 from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm, Preconditioner
-
-Array = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True)
 class ClassPrior(JointPrior):
-    """Independent zero-mean Gaussian processes, one a class, at the training inputs.
+    """Independent zero-mean Gaussian processes, one a class, as in RW06 section 3.5.
 
     Parameters
     ----------
@@ -32,16 +30,10 @@ class ClassPrior(JointPrior):
     description : str, default="K"
         What K came from, for error messages: the kernel as the user wrote it.
 
-    References
-    ----------
-    RW06 section 3.5: the covariance of the C n latent values is block diagonal.
-
     Examples
     --------
     >>> import numpy as np
     >>> prior = ClassPrior(np.array([[2.0, 1.0], [1.0, 2.0]]), 3)
-    >>> prior.n, prior.n_classes, prior.shared
-    (2, 3, True)
     >>> prior.multiply(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
     array([[2., 1., 3.],
            [1., 2., 3.]])
@@ -52,7 +44,6 @@ class ClassPrior(JointPrior):
     description: str = field(default="K", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is not one matrix, or one a class, of one size and finite."""
         if self.n_classes < 2:
             raise ValueError(f"n_classes must be at least 2, got {self.n_classes}")
         if not self.shared and len(self.K) != self.n_classes:
@@ -132,8 +123,8 @@ class ClassPrior(JointPrior):
     def preconditioner(self, omega: Array) -> Preconditioner | None:
         """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor, not C + 1.
 
-        With ``B = I + S K S``, ``S = diag(omega)^1/2``, the pair of ``Z = (I + S^2 K)^-1 R`` and
-        ``K Z = (R - Z) / omega`` costs one product with B^-1, and none with K.
+        With ``B = I + S K S``, ``S = diag(omega)^1/2``: ``Z = (I + S^2 K)^-1 R``, ``K Z = (R - Z) /
+        omega``.
         """
         if not self.shared:
             return None
@@ -160,31 +151,20 @@ class ClassSites:
     b : ndarray of shape (n, C)
         First natural parameter; every row sums to zero.
     d : ndarray of shape (n, C)
-        ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)``; not negative.
-
-    References
-    ----------
-    RW06 eq. 3.38 has this W for the softmax, where d are the probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> len(ClassSites(np.zeros((4, 3)), np.full((4, 3), 1 / 3)))
-    4
+        ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)``, not negative; for the softmax d are the
+        probabilities (RW06 eq. 3.38).
     """
 
     b: Array
     d: Array
 
     def __post_init__(self) -> None:
-        """Refuse sites of two shapes."""
         if self.b.shape != self.d.shape or self.b.ndim != 2:
             raise ValueError(
                 f"b and d must be matrices of one shape, got {self.b.shape} and {self.d.shape}"
             )
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.b)
 
 
@@ -193,22 +173,14 @@ class ClassSites:
 class ClassPosterior:
     """The Gaussian ``q(f) ∝ p(f) prod_i site_i`` over the latents of all classes.
 
-    Parameters
-    ----------
-    sites : ClassSites
-    factor : JointFactor
-        Of the prior given the sites' precisions.
-    mean_weights : ndarray of shape (n, C)
-        ``a_c = K_c^-1 m_c``, so that the mean at new inputs is ``k_c^T a_c``.
-    mean : ndarray of shape (n, C)
-        ``m_c = K_c a_c``.
+    ``factor`` is that of the prior given the sites' precisions. ``mean_weights`` and ``mean`` of
+    shape (n, C) are ``a_c = K_c^-1 m_c`` and m_c: the mean at new inputs is ``k_c^T a_c``.
 
     Examples
     --------
     >>> import numpy as np
-    >>> prior = ClassPrior(np.eye(2), 3)
     >>> sites = ClassSites(np.array([[2.0, -1.0, -1.0], [0.0, 0.0, 0.0]]), np.ones((2, 3)))
-    >>> ClassPosterior.from_sites(prior, sites).mean
+    >>> ClassPosterior.from_sites(ClassPrior(np.eye(2), 3), sites).mean
     array([[ 1. , -0.5, -0.5],
            [ 0. ,  0. ,  0. ]])
     """
@@ -236,8 +208,7 @@ class ClassPosterior:
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.
 
-        RW06 Algorithm 3.4; see `JointFactor.predict` for the arguments. A row's bits depend on that
-        row alone.
+        RW06 Algorithm 3.4; see `JointFactor.predict`. A row's bits depend on that row alone.
         """
         crosses = as_crosses(K_cross, self.mean.shape[1])
         return self._mean(crosses)[: len(k_diag)], self.factor.predict(crosses, k_diag)
@@ -268,14 +239,7 @@ class DenseClasses(JointPriorForm):
         self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
     ) -> ClassPrior:
         """`ClassPrior` of the kernels at the inputs X."""
-        covariances: list[Array] = []
-        for kernel, jitter in zip(kernels, jitters, strict=True):
-            with np.errstate(over="ignore", invalid="ignore"):  # refused by ClassPrior
-                K = evaluate(kernel, X)
-            if jitter > 0:
-                K = K.copy()
-                K.flat[:: len(K) + 1] += jitter
-            covariances.append(K)
+        covariances = [jittered(k, X, jitter) for k, jitter in zip(kernels, jitters, strict=True)]
         held = covariances if len(kernels) > 1 else covariances[0]
         return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
 
@@ -293,9 +257,8 @@ class DenseClasses(JointPriorForm):
 
     def cross(self, kernels: Sequence[Any], X: Any, X_new: Any) -> tuple[Any, Array]:
         """Covariances with the training inputs and variances: of all classes, or of each."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            crosses = [cross(kernel, X, X_new) for kernel in kernels]
-            variances = [diagonal(kernel, X_new, X) for kernel in kernels]
+        crosses = [cross(kernel, X, X_new) for kernel in kernels]
+        variances = [diagonal(kernel, X_new, X) for kernel in kernels]
         if len(crosses) == 1:
             return crosses[0], variances[0]
         return crosses, np.stack(variances, axis=1)

@@ -1,17 +1,14 @@
 """Factor of the dense prior of C classes, given sites that couple the classes of each row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
-from gpclass.priors.joint import JointFactor, MeanAdjoint
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.linalg import Array
+from gpclass.priors.joint import Codes, JointFactor, MeanAdjoint
 
 # Precisions up to this are not divided by, and rows of such precisions have no site: products of
 # them would be subnormal numbers.
@@ -35,8 +32,8 @@ class CoupledFactor(JointFactor):
     """Factor of C independent processes, given sites of precision W; see `JointFactor`.
 
     With ``B_c = I + S_c K_c S_c = L_c L_c^T``, ``S_c = diag(d_c)^1/2``, ``E_c = S_c B_c^-1 S_c``,
-    ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities:
-    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C; K is never inverted.
+    ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities: ``F = W (I + K W)^-1 = E - E R
+    P^-1 R^T E``. The cost is linear in C; K is never inverted.
 
     ``L`` of shape (C, n, n) holds L_c in its lower triangles and E_c, whose diagonals are
     ``E_diagonal``, in its strict upper ones: half the memory of both. ``L_P`` is lower triangular,
@@ -44,27 +41,25 @@ class CoupledFactor(JointFactor):
 
     References
     ----------
-    RW06 section 3.5.1 and Algorithms 3.3 and 3.4, whose determinant lacks ``sum_i log M_ii``:
-    ``|I + W K| = prod_c |B_c| |P| / prod_i sum(d_i)`` for d of any sum.
+    RW06 section 3.5.1 and Algorithms 3.3 and 3.4, whose determinant lacks ``sum_i log M_ii``: ``|I
+    + W K| = prod_c |B_c| |P| / prod_i sum(d_i)`` for d of any sum.
 
     Examples
     --------
     >>> import numpy as np
     >>> from gpclass.priors.classes import ClassPrior
     >>> factor = ClassPrior(np.eye(2), 3).factor(np.array([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]))
-    >>> round(float(factor.log_det / np.log(2)), 6)
-    2.0
     >>> factor.solve(np.array([[2.0, -1.0, -1.0], [0.0, 0.0, 0.0]]))
     array([[ 1. , -0.5, -0.5],
            [ 0. ,  0. ,  0. ]])
     """
 
     K: tuple[Array, ...]
-    precisions: Array
+    d: Array
     L: Array
     E_diagonal: Array
     L_P: Array
-    log_determinant: float
+    log_det: float
 
     @classmethod
     def of(cls, K: tuple[Array, ...], d: Array) -> "CoupledFactor":
@@ -93,16 +88,6 @@ class CoupledFactor(JointFactor):
         return cls(K, d, L, diagonal, L_P, log_det + linalg.log_det_factored(L_P))
 
     @property
-    def d(self) -> Array:
-        """Precisions d of shape (n, C); zero in the rows without a site."""
-        return self.precisions
-
-    @property
-    def log_det(self) -> float:
-        """``log |I + W K|``."""
-        return self.log_determinant
-
-    @property
     def shared(self) -> bool:
         """Whether all classes have the same covariance."""
         return all(K_c is self.K[0] for K_c in self.K)
@@ -121,7 +106,7 @@ class CoupledFactor(JointFactor):
 
     def _E_times(self, Z: Sequence[Array] | Array) -> Array:
         """``E_c z_c`` for every row of Z, by triangular solves: as exact as B_c allows."""
-        scales = np.sqrt(self.precisions.T)
+        scales = np.sqrt(self.d.T)
         return np.stack(
             [s * linalg.solve_factored(L, s * z) for s, L, z in zip(scales, self.L, Z, strict=True)]
         )
@@ -135,10 +120,6 @@ class CoupledFactor(JointFactor):
         np.add(corner, corner.T, out=rows[:, start:stop])
         np.fill_diagonal(rows[:, start:stop], self.E_diagonal[start:stop, c])
 
-    def _blocks(self, height: int) -> Iterator[slice]:
-        n = len(self.L_P)
-        return (slice(i, min(i + height, n)) for i in range(0, n, height))
-
     def difference_variances(self, codes: Codes) -> Array:
         """Posterior variances of ``f^ - f_j``, shape (n, C); zero for a row's own class.
 
@@ -147,11 +128,11 @@ class CoupledFactor(JointFactor):
         ``X_c = L_P^-1 E_c K_c``. Here ``E_c K_c = I - S_c B_c^-1 S_c^-1`` has the entries of -E_c
         over those of d off the diagonal, and ``d_c V_c`` on it, so that no digits are lost.
         """
-        n, C = self.precisions.shape
+        n, C = self.d.shape
         found = np.zeros((n, C))
         other = np.arange(C) != codes[:, None]
-        for part in self._blocks(max(1, WIDTH // (C - 1))):
-            d, wanted = self.precisions[part], other[part]
+        for part in linalg.blocks(n, max(1, WIDTH // (C - 1))):
+            d, wanted = self.d[part], other[part]
             E = np.empty((len(d), C, n))
             for c in range(C):
                 self._copy_E_rows(c, part, E[:, c])
@@ -173,11 +154,8 @@ class CoupledFactor(JointFactor):
         return found
 
     def _class_variances(self, c: int, part: slice, E: Array) -> Array:
-        """``V_c = diag(K_c - K_c E_c K_c)``, from the rows of E_c.
-
-        As ``diag(E_c K_c) / d_c``: a sum in which every term has the factor d.
-        """
-        d, K = self.precisions[part, c], self.K[c][part]
+        """``V_c = diag(K_c - K_c E_c K_c) = diag(E_c K_c) / d_c``: every term has the factor d."""
+        d, K = self.d[part, c], self.K[c][part]
         usable = d > TINY_PRECISION
         V = np.einsum("ij,ij->i", E, K) / np.where(usable, d, 1.0)
         rest = np.flatnonzero(~usable)
@@ -188,13 +166,13 @@ class CoupledFactor(JointFactor):
 
     def _E_K_rows(self, part: slice, E: Array, V: Array) -> Array:
         """Rows of ``(E_c K_c)^T`` for all classes, shape (rows, C, n); written over E."""
-        d = self.precisions[part]
+        d = self.d[part]
         tiny = d <= TINY_PRECISION
         E *= (-1.0 / np.where(tiny, 1.0, d))[:, :, None]
         local = np.arange(len(d))
         E[local, :, part.start + local] = d * V
         for i, c in np.argwhere(tiny):
-            s = np.sqrt(self.precisions[:, c])
+            s = np.sqrt(self.d[:, c])
             E[i, c] = s * linalg.solve_factored(self.L[c], s * self.K[c][part.start + i])
         return E
 
@@ -203,13 +181,13 @@ class CoupledFactor(JointFactor):
 
         From ``F_cc = E_c - V_c^T V_c`` with ``V_c = L_P^-1 E_c``.
         """
-        n, C = self.precisions.shape
+        n, C = self.d.shape
         G = np.zeros((1 if self.shared else C, n, n))
         squares = np.empty((n, C))
         E_c = np.empty((n, n))
         for c in range(C):
             G_c = G[0 if self.shared else c]
-            for part in self._blocks(WIDTH):
+            for part in linalg.blocks(n, WIDTH):
                 self._copy_E_rows(c, part, E_c[part])
                 G_c[part] -= 0.5 * E_c[part]
             linalg.solve_lower_rows_in_place(self.L_P, E_c)
@@ -235,8 +213,8 @@ class CoupledFactor(JointFactor):
         m = len(k_diag)
         variances = np.broadcast_to(k_diag if k_diag.ndim == 2 else k_diag[:, None], (m, C))
         result = np.empty((m, C, C))
-        for start in range(0, m, CHUNK):
-            stop = min(start + CHUNK, m)
+        for part in linalg.blocks(m, CHUNK):
+            start, stop = part.start, part.stop
             width = stop - start + -(stop - start) % linalg.TILE
             U = np.stack([cross[:, start : start + width] for cross in crosses])
             own = np.empty((C, width))
@@ -253,14 +231,14 @@ class CoupledFactor(JointFactor):
 
     def _half_solve(self, c: int, cross: Array) -> Array:
         """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return its diagonal."""
-        cross *= np.sqrt(self.precisions[:, c, None])
+        cross *= np.sqrt(self.d[:, c, None])
         linalg.solve_lower_columns_in_place(self.L[c], cross)
         return np.asarray(np.einsum("ij,ij->j", cross, cross))
 
     def _other_half(self, c: int, Q: Array) -> None:
         """Overwrite the Q of `_half_solve` by ``L_P^-1 E_c cross``."""
-        linalg.solve_upper_columns_in_place(self.L[c], Q)
-        Q *= np.sqrt(self.precisions[:, c, None])
+        linalg.solve_lower_columns_in_place(self.L[c], Q, transposed=True)
+        Q *= np.sqrt(self.d[:, c, None])
         linalg.solve_lower_columns_in_place(self.L_P, Q)
 
     def joint(self, K_cross: Array | Sequence[Array], K_new: Array | Sequence[Array]) -> Array:

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import cross, diagonal, evaluate, pullback
+from gpclass.linalg import Array
 from gpclass.priors.base import (
     CovarianceProducts,
     PosteriorCovariance,
@@ -18,8 +18,6 @@ from gpclass.priors.base import (
     SequentialCovariance,
     SiteFactor,
 )
-
-Array = NDArray[np.float64]
 
 # A scale s_i = |tau_i|^1/2 below this is not divided by: its square is a subnormal number.
 TINY_SCALE: Final = 1e-150
@@ -74,8 +72,8 @@ class DenseFactor(SiteFactor):
         usable = s > TINY_SCALE
         variances[usable] = np.sign(self.tau[usable]) * total[usable] / s[usable]
         rest = np.flatnonzero(~usable)
-        for start in range(0, len(rest), COLUMNS):
-            chunk = rest[start : start + COLUMNS]
+        for part in linalg.blocks(len(rest), COLUMNS):
+            chunk = rest[part]
             reduced = self.reduced_variance(self.K[:, chunk].copy())
             variances[chunk] = self.K.diagonal()[chunk] - reduced
         return np.maximum(variances, 0.0)
@@ -150,8 +148,7 @@ class DenseCovariance(PosteriorCovariance):
 class DenseProducts(CovarianceProducts):
     """Products with Sigma and its square, both in the memory of one matrix.
 
-    ``triangles`` has Sigma strictly below the diagonal and its square strictly above; ``variances``
-    is the diagonal of Sigma.
+    ``triangles`` has Sigma below its diagonal ``variances``, and the square of Sigma above it.
     """
 
     triangles: Array
@@ -214,8 +211,7 @@ class DensePrior(Prior):
     Examples
     --------
     >>> import numpy as np
-    >>> prior = DensePrior(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> prior.factor(np.ones(2)).covariance().variances
+    >>> DensePrior(np.array([[2.0, 1.0], [1.0, 2.0]])).factor(np.ones(2)).covariance().variances
     array([0.625, 0.625])
     """
 
@@ -224,7 +220,6 @@ class DensePrior(Prior):
     mean: Array | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not a square matrix of float64, or not finite."""
         if self.K.ndim != 2 or self.K.shape[0] != self.K.shape[1]:
             raise ValueError(f"K must be a square matrix, got shape {self.K.shape}")
         if not np.isfinite(self.K).all():
@@ -276,10 +271,7 @@ class DensePrior(Prior):
     def factor(self, tau: Array) -> DenseFactor:
         """Factorise ``J + S K S``.
 
-        Raises
-        ------
-        NotPositiveDefiniteError
-            For precisions that are not negative: K is not positive semi-definite.
+        Raises NotPositiveDefiniteError where the posterior is not proper or K is indefinite.
         """
         s = np.sqrt(np.abs(tau))
         M = linalg.scale_rows_and_columns(self.K, s)
@@ -294,30 +286,25 @@ class DensePrior(Prior):
             raise self._indefinite(error) from error
 
 
+def jittered(kernel: Kernel, X: Any, jitter: float) -> Array:
+    """Kernel matrix of the training inputs, with ``jitter`` added to its diagonal."""
+    K = evaluate(kernel, X)
+    if jitter > 0.0:
+        K.flat[:: len(K) + 1] += jitter
+    return K
+
+
 @final
 @dataclass(frozen=True)
 class Dense(PriorForm):
-    """The exact form: `DensePrior` on the kernel matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> Dense().make(RBF(1.0), np.array([[0.0], [1.0]]), jitter=0.0).K.round(3)
-    array([[1.   , 0.607],
-           [0.607, 1.   ]])
-    """
+    """The exact form: `DensePrior` on the kernel matrix."""
 
     def make(self, kernel: Kernel, X: Any, jitter: float) -> DensePrior:
         """Evaluate the kernel."""
-        with np.errstate(over="ignore", invalid="ignore"):  # DensePrior refuses what overflows
-            K = evaluate(kernel, X)
-            if jitter > 0.0:
-                K.flat[:: len(K) + 1] += jitter
-        return DensePrior(K, str(kernel))
+        return DensePrior(jittered(kernel, X, jitter), str(kernel))
 
     def pull(self, kernel: Kernel, X: Any, prior: DensePrior, G: Array) -> Array:
-        """Gradient by the kernel's theta from G of shape (n, n); see `gpclass.kernels.pullback`."""
+        """Gradient by the kernel's theta from G of shape (n, n)."""
         return pullback(kernel, X, G, K=prior.K)
 
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:

@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
+from gpclass.linalg import Array
+from gpclass.priors.joint import Codes
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 Covariances = Array | Sequence[Array]
 
 
@@ -31,10 +30,9 @@ def one_a_class(K: Covariances, n_classes: int, n: int) -> list[Array]:
 
 
 class _ClassDifferences(NamedTuple):
-    """The differences that a class is part of, in ascending order.
+    """The differences that a class is part of: ``number`` among all N, ascending.
 
-    ``number`` has their numbers among all N; those of data row i are
-    ``number[start[i]:start[i + 1]]`` and have the class with the sign ``sign[i]``.
+    Those of data row i are ``number[start[i]:start[i + 1]]`` and have the class's ``sign[i]``.
     """
 
     number: Codes
@@ -49,14 +47,8 @@ class Differences:
     """The linear map from the latents of C classes to ``g_ij = f_{y_i}(x_i) - f_j(x_i)``, j != y_i.
 
     There are ``N = n (C - 1)`` of them: rows one after the other, and in each the other classes in
-    ascending order, which is KG06 eq. 45.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Class of each row, 0 to C - 1.
-    n_classes : int
-        C; a class may have no row.
+    ascending order, which is KG06 eq. 45. ``codes`` of shape (n,) has the class of each row, 0 to C
+    - 1; a class may have no row.
 
     Raises
     ------
@@ -66,11 +58,7 @@ class Differences:
     Examples
     --------
     >>> import numpy as np
-    >>> differences = Differences(np.array([0, 2]), 3)
-    >>> differences.others
-    array([[1, 2],
-           [0, 1]])
-    >>> differences.of(np.array([[5.0, 3.0, 1.0], [5.0, 3.0, 1.0]]))
+    >>> Differences(np.array([0, 2]), 3).of(np.array([[5.0, 3.0, 1.0], [5.0, 3.0, 1.0]]))
     array([ 2.,  4., -4., -2.])
     """
 
@@ -78,7 +66,6 @@ class Differences:
     n_classes: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no classification."""
         codes = self.codes
         if codes.ndim != 1 or not np.issubdtype(codes.dtype, np.integer):
             raise ValueError(
@@ -134,10 +121,7 @@ class Differences:
         return result
 
     def cross_covariance(self, K_cross: Array, c: int, out: Array) -> None:
-        """Covariance of the differences with ``f_c`` at m new inputs, into ``out`` (N, m).
-
-        ``K_cross`` of shape (n, m) is that of f_c itself.
-        """
+        """Turn the covariance of ``f_c`` with m new inputs into that of the differences, (N, m)."""
         number, row, _, sign = self._classes[c]
         out[:] = 0.0
         out[number] = K_cross[row] * sign[row, None]
@@ -145,64 +129,35 @@ class Differences:
     def covariance(self, K: Covariances) -> Array:
         """Prior covariance of all differences, shape (N, N).
 
-        ``Cov(g_ij, g_kl) = [y_i = y_k] K^{y_i}_ik - [y_i = l] K^{y_i}_ik - [j = y_k] K^j_ik
-        + [j = l] K^j_ik``. Of each class only the entries that are not zero are visited, so that
-        the time is O(N^2) whatever C is; beside the result there are `linalg.BLOCK` rows at a time.
-
-        Parameters
-        ----------
-        K : ndarray of shape (n, n), or sequence of C of them
-            Prior covariance, one for all classes or one for each.
-
-        Raises
-        ------
-        ValueError
-            For covariances of a wrong shape or number.
+        ``Cov(g_ij, g_kl) = [y_i = y_k] K^{y_i}_ik - [y_i = l] K^{y_i}_ik - [j = y_k] K^j_ik + [j =
+        l] K^j_ik`` for K of shape (n, n), one for all classes or one for each. Of each class only
+        the entries that are not zero are visited: the time is O(N^2) whatever C is. Raises
+        ValueError for covariances of a wrong shape or number.
 
         References
         ----------
         KG06 eq. 41 to 43 (one K) and 45, extended to a covariance for each class. For two classes
-        with the labels' signs s it is ``2 s s^T * K``: the binary model that KG06 name after
-        eq. 46 has the prior ``2 c(x, x')``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> Differences(np.array([0, 1]), 2).covariance(np.array([[1.0, 0.5], [0.5, 1.0]]))
-        array([[ 2., -1.],
-               [-1.,  2.]])
+        with the labels' signs s it is ``2 s s^T * K``: the binary model that KG06 name after eq. 46
+        has the prior ``2 c(x, x')``.
         """
         result = np.zeros((self.size, self.size))
         covariances = one_a_class(K, self.n_classes, self.n)
         if covariances[0].shape[1] != self.n:
             raise ValueError(f"K must be square, got shape {covariances[0].shape}")
         for K_c, (number, row, start, sign) in zip(covariances, self._classes, strict=True):
-            for i in range(0, self.n, linalg.BLOCK):
-                stop = min(i + linalg.BLOCK, self.n)
-                signed = K_c[i:stop] * sign
-                signed *= sign[i:stop, None]
-                part = slice(start[i], start[stop])
-                result[np.ix_(number[part], number)] += signed[np.ix_(row[part] - i, row)]
+            for rows in linalg.blocks(self.n):
+                signed = K_c[rows] * sign
+                signed *= sign[rows, None]
+                part = slice(start[rows.start], start[rows.stop])
+                result[np.ix_(number[part], number)] += signed[np.ix_(row[part] - rows.start, row)]
         return result
 
     def pullback(self, G: Array, *, shared: bool) -> Array:
         """Adjoint of `covariance`: ``<G, covariance(dK)> = <pullback(G), dK>`` for every dK.
 
-        Parameters
-        ----------
-        G : ndarray of shape (N, N)
-            Cotangent of the differences' covariance; both triangles are read.
-        shared : bool
-            Whether all classes have one K.
-
-        Returns
-        -------
-        ndarray of shape (n, n) if shared, else (C, n, n)
-
-        Raises
-        ------
-        ValueError
-            For a G of another size.
+        G of shape (N, N) is the cotangent of the differences' covariance; both triangles are read.
+        The result has shape (n, n) if all classes have one K, else (C, n, n). Raises ValueError for
+        a G of another size.
         """
         n = self.n
         if G.shape != (self.size, self.size):
@@ -210,13 +165,12 @@ class Differences:
         result = np.zeros((n, n) if shared else (self.n_classes, n, n))
         for c, (number, _, start, sign) in enumerate(self._classes):
             total = result if shared else result[c]
-            for i in range(0, n, linalg.BLOCK):
-                stop = min(i + linalg.BLOCK, n)
-                first = start[i]
-                block = G[np.ix_(number[first : start[stop]], number)]
+            for rows in linalg.blocks(n):
+                first = start[rows.start]
+                block = G[np.ix_(number[first : start[rows.stop]], number)]
                 block = np.add.reduceat(block, start[:-1], 1)
-                block = np.add.reduceat(block, start[i:stop] - first, 0)
+                block = np.add.reduceat(block, start[rows] - first, 0)
                 block *= sign
-                block *= sign[i:stop, None]
-                total[i:stop] += block
+                block *= sign[rows, None]
+                total[rows] += block
         return result

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
+
 Codes = NDArray[np.intp]
 # From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
 MeanAdjoint = Callable[[Array], Array]
@@ -16,13 +17,7 @@ Preconditioner = Callable[[Array], tuple[Array, Array]]
 
 
 def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
-    """Class indices of n rows, checked and converted.
-
-    Raises
-    ------
-    ValueError
-        For another shape, and for codes that are not whole numbers from 0 to ``n_classes - 1``.
-    """
+    """Class indices of n rows, checked: ValueError unless they are whole, from 0 to C - 1."""
     given = np.asarray(codes)
     if given.shape != (n,):
         raise ValueError(f"codes must have one class for each of {n} rows, got {given.shape}")
@@ -33,13 +28,7 @@ def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
 
 
 def as_weights(weights: ArrayLike | None, n: int) -> Array:
-    """Weights of n rows, checked and converted; None: ones.
-
-    Raises
-    ------
-    ValueError
-        For another shape, and for weights that are negative or not finite.
-    """
+    """Weights of n rows (None: ones), checked: ValueError unless finite and not negative."""
     if weights is None:
         return np.ones(n)
     found = np.asarray(weights, dtype=np.float64)
@@ -54,23 +43,16 @@ def as_weights(weights: ArrayLike | None, n: int) -> Array:
 class JointFactor(ABC):
     """Factor of the prior of C latent functions, given sites of precision W.
 
-    ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the C latent values of row i. In what follows
-    ``F = W (I + K W)^-1``, so that ``Sigma = (K^-1 + W)^-1 = K - K F K``; vectors of all n C latent
-    values are arrays of shape (n, C).
+    ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the C latent values of row i; d of shape (n, C) is
+    zero in the rows without a site. In what follows ``F = W (I + K W)^-1``, so that ``Sigma = (K^-1
+    + W)^-1 = K - K F K``; vectors of all n C latent values are arrays of shape (n, C). ``log_det``
+    is ``log |I + W K|``.
 
-    Laws: ``solve(B) + W K solve(B) = B``; ``log_det`` is that of ``I + W K``; variances,
-    ``predict`` and ``joint`` are those of Sigma.
+    Laws: ``solve(B) + W K solve(B) = B``; variances, ``predict`` and ``joint`` are those of Sigma.
     """
 
-    @property
-    @abstractmethod
-    def d(self) -> Array:
-        """Precisions d of shape (n, C); zero in the rows without a site."""
-
-    @property
-    @abstractmethod
-    def log_det(self) -> float:
-        """``log |I + W K|``."""
+    d: Array
+    log_det: float
 
     @abstractmethod
     def solve(self, B: Array) -> Array:
@@ -88,28 +70,18 @@ class JointFactor(ABC):
         """Cotangent of an evidence by the prior's covariance, in the prior's own form.
 
         That of a dense prior is ``(a_c a_c^T - F_cc) / 2 + sym(u_c a_c^T)`` for each class c, with
-        ``u = (I + W K)^-1 g``.
-
-        Parameters
-        ----------
-        a : ndarray of shape (n, C)
-            Mean weights ``K^-1 m``.
-        mean_adjoint : callable, default=None
-            Gives g, the derivative of the evidence by the posterior mean, from the diagonals of
-            the blocks F_cc, shape (n, C); None: g is zero.
+        mean weights ``a = K^-1 m`` of shape (n, C) and ``u = (I + W K)^-1 g``. ``mean_adjoint``
+        gives g, the derivative of the evidence by the posterior mean, from the diagonals of the
+        blocks F_cc, shape (n, C); None: g is zero.
         """
 
     @abstractmethod
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> Array:
         """Posterior covariances of the classes at m new inputs, shape (m, C, C).
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n, m), or sequence of C such arrays
-            Covariance of training and new inputs, of all classes or of each. Columns past the
-            length of ``k_diag`` are padding.
-        k_diag : ndarray of shape (m,) or (m, C)
-            Prior variances of the new inputs.
+        ``K_cross`` is the covariance of training and new inputs, (n, m), one or one a class; its
+        columns past the length of ``k_diag`` are padding. ``k_diag`` has the prior variances, (m,)
+        or (m, C).
         """
 
     @abstractmethod
@@ -124,11 +96,6 @@ class JointPrior(ABC):
     """Zero-mean Gaussian prior over the latent values of C classes at n training inputs.
 
     Laws: ``multiply`` is linear and symmetric, and ``diagonal`` is its diagonal.
-
-    Attributes
-    ----------
-    n_classes : int
-        Number of classes C.
     """
 
     n_classes: int
@@ -153,34 +120,23 @@ class JointPrior(ABC):
 
     @abstractmethod
     def factor(self, d: Array) -> JointFactor:
-        """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``.
+        """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``, d of shape (n, C).
 
-        Parameters
-        ----------
-        d : ndarray of shape (n, C)
-            Not negative. A row of zeros is a row without a site.
-
-        Raises
-        ------
-        ValueError
-            For another shape, and for entries that are negative or not finite.
-        NotPositiveDefiniteError
-            Where a covariance is not positive semi-definite.
+        A row of zeros is a row without a site. Raises ValueError for another shape and for entries
+        that are negative or not finite, NotPositiveDefiniteError where a covariance is not
+        semi-definite.
         """
 
     @abstractmethod
     def preconditioner(self, omega: Array) -> Preconditioner | None:
-        """``(K^-1 + diag(omega))^-1``, one precision a row for all classes.
+        """``(K^-1 + diag(omega))^-1``, one positive precision a row, shape (n,), for all classes.
 
-        None where it would cost about as much as `factor`. ``omega`` is of shape (n,), positive.
+        None where it would cost about as much as `factor`.
         """
 
 
 class JointPriorForm(ABC):
-    """How a `JointPrior` is made from kernels: a frozen dataclass of settings.
-
-    ``kernels`` is a sequence of one kernel that all classes share, or of one a class.
-    """
+    """How a `JointPrior` is made from one kernel that all classes share, or from one a class."""
 
     @abstractmethod
     def make(

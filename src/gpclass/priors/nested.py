@@ -5,11 +5,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.sites import Sites
+from gpclass.linalg import Array
 from gpclass.priors.base import (
     CovarianceProducts,
     PosteriorCovariance,
@@ -18,10 +17,7 @@ from gpclass.priors.base import (
     SiteFactor,
 )
 from gpclass.priors.classes import ClassSites
-from gpclass.priors.joint import JointFactor, JointPrior, as_codes
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.priors.joint import Codes, JointFactor, JointPrior, as_codes
 
 # Part of a right-hand side that a solution may leave before it is refined.
 LEFT: Final = 1e-12
@@ -32,23 +28,20 @@ LEFT: Final = 1e-12
 class NestedPrior(Prior):
     """Prior of the latents whose probit terms make up the multinomial probit.
 
-    A row of class y has the C - 1 latents ``g_j = f_y - f_j + u``, one for each other class j, and
-    one ``u ~ N(0, 1)`` that they share. With the binary probit's ``Phi(g_j)`` for terms,
-    ``p(y | f) = int N(u) prod_j Phi(u + f_y - f_j) du``: binary EP under this prior is nested EP
-    for the multinomial probit, since the tilted distribution of a row that nested EP's inner
-    iteration approximates has just these terms, and what its sites leave for the classes is
-    ``class_sites``.
+    A row of class y has the C - 1 latents ``g_j = f_y - f_j + u``, one for each other class j in
+    ascending order, and one ``u ~ N(0, 1)`` that they share. With the terms ``Phi(g_j)`` of the
+    binary probit, ``p(y | f) = int N(u) prod_j Phi(u + f_y - f_j) du``: binary EP under this prior
+    is nested EP for the multinomial probit, since its inner iteration approximates a tilted
+    distribution of just these terms. ``class_sites`` are its sites in the classes' latents.
 
-    ``K_g = A K A^T + U`` is never formed: with u integrated out, site precisions tau become
-    ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the latents f of a row, where ``d_y = 1`` and
-    ``d_j = tau_j``, and `ClassPrior` answers.
+    ``K_g = A K A^T + U`` is never formed: with u integrated out, site precisions tau become ``W_i =
+    diag(d_i) - d_i d_i^T / sum(d_i)`` in the latents f of a row, where ``d_y = 1`` and ``d_j =
+    tau_j``, and the prior of the classes answers.
 
     A row that is given m times has m values of u, and the latents of its copies stay exchangeable:
     sites are kept as totals over the copies, ``multiply`` is about the copies' mean, whose u has
     the variance 1 / m (then ``d_y = m``), and marginal variances are those of one copy, whose own
     deviation from the mean adds ``(m - 1) / (m + sum_j tau_j)``.
-
-    Latents are in the order of the rows, those of a row by ascending j.
 
     Parameters
     ----------
@@ -62,14 +55,6 @@ class NestedPrior(Prior):
     ----------
     Riihimäki, Jylänki & Vehtari (2013), eq. 3 for the likelihood, section 3.2 for the auxiliary
     variable and the tilted distribution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpclass.priors.classes import ClassPrior
-    >>> prior = NestedPrior(ClassPrior(np.eye(2), 3), np.array([0, 2]))
-    >>> prior.n, prior.diagonal
-    (4, array([3., 3., 3., 3.]))
     """
 
     class_prior: JointPrior
@@ -78,7 +63,6 @@ class NestedPrior(Prior):
     mean: Array | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Refuse codes that are no classes of the rows, and counts that are not from one on."""
         n = self.class_prior.n
         as_codes(self.codes, n, self.class_prior.n_classes)
         if not np.issubdtype(self.codes.dtype, np.integer):
@@ -143,13 +127,13 @@ class NestedPrior(Prior):
         """The d of the sites with u integrated out, shape (n, C); see `ClassSites`."""
         return self._classes(self.multiplicity, tau.reshape(self.others.shape))
 
-    def class_sites(self, sites: Sites) -> ClassSites:
+    def class_sites(self, nu: Array, tau: Array) -> ClassSites:
         """Sites in the classes' latents f, with u integrated out.
 
-        A row's ``sum_j nu_j g_j - tau_j g_j^2 / 2`` becomes ``b^T f - f^T W f / 2`` with
-        ``b_j = -(nu_j - tau_j N / T)`` and ``b_y = m N / T`` for N the sum of nu and T that of d.
+        A row's ``sum_j nu_j g_j - tau_j g_j^2 / 2`` becomes ``b^T f - f^T W f / 2`` with ``b_j =
+        -(nu_j - tau_j N / T)`` and ``b_y = m N / T`` for N the sum of nu and T that of d.
         """
-        return ClassSites(self.given_u(sites.nu, sites.tau), self.precisions(sites.tau))
+        return ClassSites(self.given_u(nu, tau), self.precisions(tau))
 
     def given_u(self, r: Array, tau: Array) -> Array:
         """``A^T (I + T U)^-1 r``, shape (n, C)."""
@@ -157,10 +141,6 @@ class NestedPrior(Prior):
         # the same sum as in the factor's d, so that rows of what comes out sum to zero
         share = terms.sum(axis=1) / (self.multiplicity + tau.sum(axis=1))
         return self._classes(self.multiplicity * share, tau * share[:, None] - terms)
-
-    def scatter(self, w: Array) -> Array:
-        """The v whose ``A^T v`` is w of shape (n, C), for rows that sum to zero; shape (N,)."""
-        return np.asarray(-self.of_others(w).ravel())
 
     def own_variance(self, i: int, tau: Array) -> float:
         """Variance of a copy's own deviation from the mean of its row's copies, given sites."""
@@ -192,11 +172,10 @@ class NestedPrior(Prior):
 class NestedFactor(SiteFactor):
     """A `NestedPrior` given site precisions; see `SiteFactor` for what is answered.
 
-    Every question goes to the classes' latents. With ``B = A^T (I + T U)^-1 r`` the solution x of
-    ``(I + T K_g) x = r`` has ``A^T x = (I + W K)^-1 B``, whose entries at the other classes are
-    those of x with the sign turned. ``|I + T K_g|`` is ``|I + W K|`` times ``1 + sum_j tau_j / m``
-    for every copy of every row. ``coupled`` is the factor of the classes' prior given the sites
-    without u, None where all precisions are zero.
+    With ``B = A^T (I + T U)^-1 r`` the solution x of ``(I + T K_g) x = r`` has ``A^T x = (I + W
+    K)^-1 B``, whose entries at the other classes are -x. ``|I + T K_g|`` is ``|I + W K|`` times ``1
+    + sum_j tau_j / m`` for every copy of every row. ``coupled`` is the factor of the classes' prior
+    given the sites without u, None where all precisions are zero.
     """
 
     has_products: ClassVar[bool] = False
@@ -232,13 +211,14 @@ class NestedFactor(SiteFactor):
         return x
 
     def _solve_once(self, coupled: JointFactor, r: Array) -> Array:
-        return self.prior.scatter(coupled.solve(self.prior.given_u(r, self.tau)))
+        a = coupled.solve(self.prior.given_u(r, self.tau))  # A^T x, whose rows sum to zero
+        return np.asarray(-self.prior.of_others(a).ravel())
 
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row, and the gradient.
 
-        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``, and
-        ``g_j = f^ - f_j + N(0, m / t)`` for one copy, where f^ is the mean of f weighted by d.
+        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``; for one copy ``g_j = f^
+        - f_j + N(0, m / t)``, f^ the mean of f weighted by d.
         """
         if self.coupled is None:
             return NestedCovariance(self, self.prior.diagonal)

@@ -1,5 +1,6 @@
 """The laws of a likelihood, for the library's and for users' own classes."""
 
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gpclass.likelihoods import Likelihood
+from gpclass.testing.comparison import difference
 
 Array = NDArray[np.float64]
 
@@ -71,7 +73,6 @@ def check_likelihood(likelihood: Likelihood) -> None:
     Examples
     --------
     >>> from gpclass.likelihoods import Probit
-    >>> from gpclass.testing import check_likelihood
     >>> check_likelihood(Probit())
     """
     _check_pointwise(likelihood)
@@ -102,11 +103,6 @@ def _require_close(
         )
 
 
-def _difference(values: list[Array], step: float) -> Array:
-    """First derivative from the values at -2, -1, 1 and 2 steps."""
-    return (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * step)
-
-
 def _check_pointwise(likelihood: Likelihood) -> None:
     f = _LATENTS
     total = np.exp(likelihood.log_prob(np.ones_like(f), f))
@@ -117,22 +113,20 @@ def _check_pointwise(likelihood: Likelihood) -> None:
         at = f"y={label:+.0f}, f={f}"
         if not np.all(likelihood.log_prob(y, f) <= 0.0):
             raise AssertionError(f"probabilities: log p(y|f) <= 0 fails at {at}")
-        shifts = [f + j * _STEP for j in (-2, -1, 1, 2)]
+
+        def below(t: float, y: Array = y) -> Array:
+            found = likelihood.derivatives(y, f + t)
+            return np.stack([likelihood.log_prob(y, f + t), found.first, found.second])
+
         found = likelihood.derivatives(y, f)
-        nearby = [likelihood.derivatives(y, shifted) for shifted in shifts]
-        values = [likelihood.log_prob(y, shifted) for shifted in shifts]
         size = np.abs(likelihood.log_prob(y, f))
-        for order, got, below in (
-            ("first", found.first, values),
-            ("second", found.second, [d.first for d in nearby]),
-            ("third", found.third, [d.second for d in nearby]),
+        for order, got, expected in zip(
+            ("first", "second", "third"), found, difference(below, _STEP), strict=True
         ):
-            expected = _difference(below, _STEP)
             # one rounding of what is differenced, over the step
             tolerance = 1e-8 * (1e-3 + np.abs(expected)) + 1e-13 * size / _STEP
-            _require_close(
-                f"derivatives: {order} derivative of log_prob", got, expected, tolerance, at
-            )
+            law = f"derivatives: {order} derivative of log_prob"
+            _require_close(law, got, expected, tolerance, at)
             size = np.abs(got)
         if likelihood.log_concave and not np.all(found.second <= 0.0):
             raise AssertionError(f"log-concavity: log_concave, but second > 0 at {at}")
@@ -167,10 +161,7 @@ class _Sites(NamedTuple):
 
     @classmethod
     def of(cls, likelihood: Likelihood, label: float, var: float) -> "_Sites":
-        """Gauss-Legendre on panels of a tenth of a deviation, and on shorter ones around f = 0.
-
-        Plain, slow and sharing nothing with what it judges.
-        """
+        """Gauss-Legendre on panels of a tenth of a deviation, shorter around f = 0."""
         mean, y, v = _MEANS, np.full_like(_MEANS, label), np.full_like(_MEANS, var)
         sd = np.sqrt(v)
         even = np.linspace(-_REACH, _REACH, int(20 * _REACH) + 1)[:, None] + np.zeros_like(mean)
@@ -302,23 +293,18 @@ def _check_gradients(likelihood: Likelihood, site: _Sites) -> None:
             shape = len(theta), len(m)
             raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {shape}")
 
-    def values(nearby: Likelihood) -> list[Array]:
-        return [
-            nearby.tilted_moments(y, m, v).log_z,
-            nearby.expected_log_prob(y, m, v).value,
-            *(nearby.power_moments(power, y, m, v).log_z for power in _POWERS),
-        ]
+    def values(t: float, j: int) -> Array:
+        nearby = likelihood.with_theta(_shifted(theta, j, t))
+        powers = [nearby.power_moments(power, y, m, v).log_z for power in _POWERS]
+        log_z = nearby.tilted_moments(y, m, v).log_z
+        return np.stack([log_z, nearby.expected_log_prob(y, m, v).value, *powers])
 
     for j, name in enumerate(likelihood.hyperparameter_names):
-        steps = [_shifted(theta, j, k * _STEP) for k in (-2, -1, 1, 2)]
-        around = [values(likelihood.with_theta(step)) for step in steps]
-        for (law, gradient), nearby in zip(
-            gradients.items(), zip(*around, strict=True), strict=True
-        ):
-            expected = _difference(list(nearby), _STEP)
-            tolerance = 1e-8 * np.abs(expected) + 1e-10 + 1e-13 * np.abs(nearby[0]) / _STEP
-            at = site.at
-            _require_close(f"{law}: derivative by log {name}", gradient[j], expected, tolerance, at)
+        expected = difference(partial(values, j=j), _STEP)
+        allowed = 1e-8 * np.abs(expected) + 1e-10 + 1e-13 * np.abs(values(0.0, j)) / _STEP
+        for i, (law, gradient) in enumerate(gradients.items()):
+            law = f"{law}: derivative by log {name}"
+            _require_close(law, gradient[j], expected[i], allowed[i], site.at)
 
 
 def _answers(likelihood: Likelihood, y: Array, m: Array, v: Array) -> dict[str, dict[str, Array]]:

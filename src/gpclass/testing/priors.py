@@ -7,6 +7,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.priors import Prior, PriorForm, SiteFactor
+from gpclass.testing.comparison import check_close
 
 Array = NDArray[np.float64]
 
@@ -22,16 +23,14 @@ def check_prior(
     Parameters
     ----------
     prior : Prior
-        With at most a few hundred latent values: the laws are checked with n^3 loops. Not all of
-        its variances are zero.
+        With at most a few hundred latent values (the checks cost n^3), not all of variance zero.
     seed : int, default=0
         Of the random site precisions and vectors.
     rtol : float, default=1e-8
         Relative to the largest entry of what is compared, or of what cancels in it.
     for_ep_only : bool, default=False
-        Leave out the laws that EP on log-concave likelihoods does not need: negative precisions,
-        which such sites never have, and cotangents of K, of which a `NestedPrior` has only those
-        by the covariances of the classes.
+        Leave out negative precisions and cotangents of K, which EP on log-concave likelihoods
+        does not need.
 
     Raises
     ------
@@ -41,11 +40,11 @@ def check_prior(
     rng = np.random.default_rng(seed)
     n = prior.n
     K = np.stack([prior.multiply(e) for e in np.eye(n)])
-    _close("multiply is symmetric", K, K.T, rtol)
-    _close("diagonal is that of multiply", prior.diagonal, np.diagonal(K), rtol)
+    check_close("multiply is symmetric", K, K.T, rtol)
+    check_close("diagonal is that of multiply", prior.diagonal, np.diagonal(K), rtol)
     v, w = rng.standard_normal((2, n))
     both = 2 * prior.multiply(v) - prior.multiply(w)
-    _close("multiply is linear", prior.multiply(2 * v - w), both, rtol)
+    check_close("multiply is linear", prior.multiply(2 * v - w), both, rtol)
     # K^-1 has no eigenvalue below this
     lowest = 1.0 / float(linalg.symmetric_eigen(K)[0].max())
     both = rng.uniform(-0.6, 1.5, n) * lowest
@@ -56,7 +55,7 @@ def check_prior(
         taus += [both, few, np.full(n, -0.5 * lowest)]
     for tau in taus:
         factor = prior.factor(tau)
-        _close("tau is what was given", factor.tau, tau, rtol)
+        check_close("tau is what was given", factor.tau, tau, rtol)
         P = _check_factor(factor, K, v, rtol)
         _check_sequential(prior, factor, K @ P, rng, rtol)
         if not for_ep_only:
@@ -79,26 +78,26 @@ def _check_factor(factor: SiteFactor, K: Array, v: Array, rtol: float) -> Array:
     system = units + tau[:, None] * K
     # relative to the terms that cancel in the residual
     size = float((np.abs(system) @ np.abs(factor.solve(v))).max())
-    _close("solve is by I + T K", system @ factor.solve(v), v, rtol, size)
+    check_close("solve is by I + T K", system @ factor.solve(v), v, rtol, size)
     # |I + T K| = |det(J + S K S)|, which is symmetric
     s, signs = np.sqrt(np.abs(tau)), np.where(tau < 0.0, -1.0, 1.0)
     log_det = np.log(np.abs(linalg.symmetric_eigen(s[:, None] * K * s + np.diag(signs))[0])).sum()
-    _close("log_det is that of I + T K", factor.log_det, log_det, rtol)
+    check_close("log_det is that of I + T K", factor.log_det, log_det, rtol)
     P = np.stack([factor.solve(e) for e in units], axis=1)
     Sigma, reduced, K_size = K @ P, K @ (P * tau) @ K, float(np.abs(K).max())
     found = factor.reduced_variance(K.copy())
-    _close("reduced_variance is diag(K' R K)", found, np.diagonal(reduced), rtol)
+    check_close("reduced_variance is diag(K' R K)", found, np.diagonal(reduced), rtol)
     found = factor.conditional_covariance(K.copy(), K.copy())
-    _close("conditional_covariance is K - K' R K", found, K - reduced, rtol, K_size)
+    check_close("conditional_covariance is K - K' R K", found, K - reduced, rtol, K_size)
     covariance = factor.covariance()
-    _close("variances are those of Sigma", covariance.variances, np.diagonal(Sigma), rtol)
+    check_close("variances are those of Sigma", covariance.variances, np.diagonal(Sigma), rtol)
     if factor.has_products:
         products, scaled = covariance.products(), s[:, None] * Sigma * s
         # S Sigma S has no entry above one where T has one sign
         found = np.stack([s * products.multiply(s * e) for e in units])
-        _close("multiply is by Sigma", found, scaled, rtol, 1.0)
+        check_close("multiply is by Sigma", found, scaled, rtol, 1.0)
         found = np.stack([s**2 * products.multiply_squared(s**2 * e) for e in units])
-        _close("multiply_squared is by Sigma o Sigma", found, scaled**2, rtol, 1.0)
+        check_close("multiply_squared is by Sigma o Sigma", found, scaled**2, rtol, 1.0)
     return P
 
 
@@ -119,7 +118,7 @@ def _check_pullback(
         ("pullback of variances", (a, None, h), explicit + by_variances),
     ):
         along_K = prior.inner(covariance.pullback(*arguments))
-        _close(f"{law}, along K", along_K, want, rtol, float(size))
+        check_close(f"{law}, along K", along_K, want, rtol, float(size))
 
 
 def _check_sequential(
@@ -133,14 +132,14 @@ def _check_sequential(
     rows = sequential.rows(part)
     shared = np.array([sequential.own_variance(i, tau) for i in range(n)])
     close = "rows of the sequential covariance are those of Sigma"
-    _close(close, rows, (Sigma - np.diag(shared))[part], rtol, K_size)
+    check_close(close, rows, (Sigma - np.diag(shared))[part], rtol, K_size)
     d_tau = rng.uniform(0.0, 1.0, part.stop - part.start) / K_size
     sequential.update(part, rows, d_tau)
     tau[part] += d_tau
     changed = prior.factor(tau).covariance().variances
     for i in range(n):
         variance = sequential.rows(slice(i, i + 1))[0, i] + sequential.own_variance(i, tau)
-        _close("update changes the precisions of a block", variance, changed[i], rtol, K_size)
+        check_close("update changes the precisions of a block", variance, changed[i], rtol, K_size)
 
 
 def check_prior_form(
@@ -148,29 +147,15 @@ def check_prior_form(
 ) -> None:
     """Check a form: `check_prior` of what it makes, ``pull`` by central differences, ``cross``.
 
-    Parameters
-    ----------
-    form : PriorForm
-    kernel : Kernel
-        With some free hyperparameters.
-    X : array-like of shape (n, d)
-        At most a few hundred rows.
-    seed : int, default=0
-        Of the random sites.
-    rtol : float, default=1e-6
-        Of the gradient, relative to its largest entry.
-
-    Raises
-    ------
-    AssertionError
-        Naming the law that fails.
+    ``kernel`` has some free hyperparameters and ``X`` at most a few hundred rows; ``rtol`` is
+    relative to the gradient's largest entry. The AssertionError names the law that fails.
     """
     X = np.asarray(X)
     prior = form.make(kernel, X, 0.0)
     prior.check()
     check_prior(prior, seed=seed)
     shifted = form.make(kernel, X, 0.5)
-    _close("jitter is added to the variances", shifted.diagonal, prior.diagonal + 0.5, rtol)
+    check_close("jitter is added to the variances", shifted.diagonal, prior.diagonal + 0.5, rtol)
     rng = np.random.default_rng(seed)
     nu, g, h = rng.standard_normal((3, prior.n))
     tau = rng.uniform(0.1, 2.0, prior.n)
@@ -186,15 +171,8 @@ def check_prior_form(
     G = factor.covariance().pullback(factor.solve(nu), g, h)
     steps = 1e-5 * np.eye(len(kernel.theta))
     slopes = [(evidence(kernel.theta + s) - evidence(kernel.theta - s)) / 2e-5 for s in steps]
-    _close("pull is the gradient by theta", form.pull(kernel, X, prior, G), slopes, rtol)
+    check_close("pull is the gradient by theta", form.pull(kernel, X, prior, G), slopes, rtol)
     K_cross, k_diag = form.cross(kernel, X, X[: min(3, len(X))] + 0.1)
     assert K_cross.shape == (prior.n, len(k_diag)), f"K_cross has shape {K_cross.shape}"
     left = k_diag - factor.reduced_variance(K_cross)
     assert (left >= -rtol * k_diag).all(), f"new variances given the sites: {left.min()}"
-
-
-def _close(law: str, got: object, want: object, rtol: float, scale: float = 0.0) -> None:
-    got, want = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
-    scale = max(1e-300, scale, float(np.abs(want).max(initial=0.0)))
-    error = float(np.abs(got - want).max(initial=0.0)) / scale
-    assert error <= rtol, f"{law}: off by {error:.2e} of the largest entry, allowed {rtol:g}"

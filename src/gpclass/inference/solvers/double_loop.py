@@ -46,10 +46,10 @@ MEMORY: Final = 8
 
 
 def _fixed_point(tried: list[Array], found: list[Array]) -> Array:
-    """Where the map ``tried -> found`` has its fixed point, by Anderson acceleration.
+    """Fixed point of the map ``tried -> found``, by Anderson acceleration.
 
-    The combination of ``found`` whose residual ``found - tried`` is least, with coefficients that
-    add up to one (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
+    The combination of ``found``, with coefficients that add up to one, of least residual
+    ``found - tried`` (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
     """
     if len(tried) == 1:
         return found[-1]
@@ -68,7 +68,7 @@ class _Marginals(NamedTuple):
 
 @dataclass
 class _Outer:
-    """The outer loop: marginals to try next, those that raise the value, and what was tried.
+    """Marginals to try next (``eta``), those that raise the value (``plain``), and what was tried.
 
     Coordinates are means in prior deviations and logarithms of variances, free of constraints.
     """
@@ -128,27 +128,16 @@ class DoubleLoop:
     """Maximise over marginals eta what is minimal over sites s.
 
     With marginals and sites as independent variables the EP energy is
-    ``E(s, eta) = Phi(s) + sum_i count_i (G(eta_i - s_i) - A(eta_i))``, where Phi is the log
-    partition function of the posterior, G that of the tilted densities, A that of the marginals
-    (`gpclass.inference.energy`). All three are convex, so E is convex in s and can always be
-    minimised: by Newton's method, or along EP's own step, which descends too. Marginals renewed
-    from the moments at that minimum raise its value; these outer steps are accelerated, and plain
-    where the value would fall. A stationary point is a fixed point of EP. The likelihood need not
-    be log-concave and site precisions may be negative: cavities must be proper, no more. Near a
-    fixed point Newton's method for the fixed point itself ends the iteration, if it converges.
+    ``E(s, eta) = Phi(s) + sum_i count_i (G(eta_i - s_i) - A(eta_i))`` (notation of
+    `gpclass.inference.energy.Energy`). Phi, G and A are convex, so E is convex in s and can always
+    be minimised: by Newton's method, or along EP's own step, which descends too. Marginals
+    computed from the moments at that minimum raise its value; these outer steps are accelerated,
+    and plain where the value would fall. A stationary point is a fixed point of EP. The
+    likelihood need not be log-concave and site precisions may be negative, as long as the cavities
+    are proper. Near a fixed point Newton's method for the fixed point itself ends the iteration.
 
-    Parameters
-    ----------
-    rule : SiteRule
-        Of EP.
-    tol : float
-        `Sweep.residual` at which the sites count as matched.
-    max_iter : int
-        Outer steps.
-
-    References
-    ----------
-    Heskes & Zoeter (2002); Opper & Winther (2005), section 5.
+    ``tol`` is the `Sweep.residual` at which the sites count as matched; ``max_iter`` counts outer
+    steps. Heskes & Zoeter (2002); Opper & Winther (2005), section 5.
     """
 
     rule: SiteRule
@@ -246,10 +235,7 @@ class DoubleLoop:
     def _line_search(
         self, eta: _Marginals, at: _Inner, direction: Sites, step: float
     ) -> tuple[_Inner | None, int]:
-        """Step along the direction to where the slope has fallen by half, by bisection.
-
-        Also counts the trials, of one factorisation each.
-        """
+        """Bisect to where the slope has fallen by half; also count the trials."""
         begin = at.slope(direction)
         if not begin < 0.0:
             return None, 0

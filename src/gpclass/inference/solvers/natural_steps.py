@@ -21,29 +21,16 @@ SMALLEST_DAMPING: Final = 2.0**-6
 class NaturalSteps:
     """Move the sites part of the way to those that the posterior asks for.
 
-    For variational inference this is a natural-gradient step of the bound, which must rise
-    (`Sweep.objective`): the part is halved until it does, and since the direction ascends, it will.
-    For posterior linearisation there is no objective: the part is halved where a step turns back
-    on the one before, which ends the cycles of the plain iteration; the first steps are plain.
-    Near a fixed point Newton's method ends both.
+    For variational inference this is a natural-gradient step of the bound (`Sweep.objective`),
+    halved until the bound rises, which it will, since the direction ascends. EP and posterior
+    linearisation have no objective: the first steps are plain, and the step is halved where it
+    turns back on the one before, which ends the cycles of the plain iteration. Near a fixed point
+    (a residual below ``newton_from``) Newton's method ends both.
 
-    Parameters
-    ----------
-    rule : SiteRule
-    tol : float
-        `Sweep.residual` at which the sites count as matched.
-    max_iter : int
-        Steps; Newton's count too.
-    outcome : Outcome
-        To be reported on success.
-    newton_from : float, default=0.3
-        Residual below which Newton's method is tried.
-    patience : int, default=50
-        Steps without progress after which rounding is taken for the reason, where it can be.
-
-    References
-    ----------
-    Opper & Archambeau (2009); Khan & Lin (2017) for the step in the sites.
+    ``tol`` is the `Sweep.residual` at which the sites count as matched, ``max_iter`` counts steps,
+    Newton's too, and ``outcome`` is reported on success. After ``patience`` steps without progress
+    the iteration ends where rounding can be the reason. Opper & Archambeau (2009); Khan & Lin
+    (2017) for the step in the sites.
     """
 
     rule: SiteRule

@@ -1,8 +1,4 @@
-"""The mode of a sum of concave terms under a Gaussian prior, by a safeguarded Newton iteration.
-
-Laplace's method needs it for the likelihood terms themselves, EP for the terms that its cavities
-make of them.
-"""
+"""The mode of a sum of concave terms under a Gaussian prior, by a safeguarded Newton iteration."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, final
@@ -32,8 +28,7 @@ class Terms(NamedTuple):
     """Values of the terms at f: their sum, and first and second derivative of each by its f.
 
     The sum may be NaN where it has no closed form; it is then integrated along each step. The
-    second derivatives are those that the steps use: at most zero, and exact near the mode.
-    ``detail`` is for who evaluates them: what else was found at f.
+    second derivatives are at most zero, and exact near the mode. ``detail`` is the caller's own.
     """
 
     total: float
@@ -87,19 +82,11 @@ class FoundMode(NamedTuple):
 class NewtonSearch:
     """Newton's iteration in pairs ``(a, f = K a)``, so that no inverse of K occurs.
 
-    A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1). It
-    is found by conjugate gradients, preconditioned with the factor of an earlier W, while W has
-    changed little, and by a new factor where that would be slower. Every step must increase the
-    objective (or, where its change is below rounding, reduce the gradient), and is halved until
-    it does.
-
-    Parameters
-    ----------
-    prior : Prior
-    terms : ConcaveTerms
-    tol : float
-        `ModePoint.size` at which the mode counts as found.
-    max_iter : int
+    A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1): by
+    conjugate gradients, preconditioned with the factor of an earlier W, while W has changed
+    little, and by a new factor where that would be slower. Every step must increase the objective
+    (or, where its change is below rounding, reduce the gradient), and is halved until it does.
+    The mode counts as found where `ModePoint.size` is at most ``tol``.
     """
 
     prior: Prior
@@ -154,8 +141,8 @@ class NewtonSearch:
         """Newton direction by conjugate gradients with the factor of an earlier W.
 
         Solves ``(K^-1 + W) df = r`` with the preconditioner ``(K^-1 + W_0)^-1`` in pairs
-        ``(da, df = K da)``. None where the factor is too old to be worth it: a new one costs
-        n^3 / 3 operations, an iteration 8 n^2 at the (lower) speed of the memory.
+        ``(da, df = K da)``. None where a new factor is cheaper: that costs n^3 / 3 operations, an
+        iteration 8 n^2 at the (lower) speed of the memory.
         """
         W = -point.terms.second
         # Newton's own error is quadratic in r: solving more finely is wasted.

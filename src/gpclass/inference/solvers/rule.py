@@ -33,9 +33,9 @@ class Sweep(NamedTuple):
     """A posterior and the sites that its marginals ask for.
 
     ``v`` has the variances that those sites depend on: of the cavities for EP, else of the
-    posterior. ``residual`` is the largest difference of ``target`` and the posterior's sites (see
-    `mismatch`). ``objective`` must not fall from step to step; it is NaN where the method has
-    none. ``detail`` is the method's own.
+    posterior. ``residual`` is the `mismatch` of ``target`` and the posterior's sites.
+    ``objective`` must not fall from step to step; it is NaN where the method has none. ``detail``
+    is the method's own.
     """
 
     posterior: SitePosterior
@@ -70,10 +70,7 @@ class SiteRule(ABC):
     def target(
         self, m: Array, variance: Array, nu: Array, tau: Array, rows: Rows | None = None
     ) -> Sites:
-        """Sites as functions of marginal means and variances and the sites there are.
-
-        Of all rows, or of some, whose values are given.
-        """
+        """Sites of all rows, or some, as functions of their marginals and sites."""
 
     @abstractmethod
     def terms(self, v: Array) -> ConcaveTerms:
@@ -146,7 +143,7 @@ def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
     """Outcome of an end whose evidence is known.
 
     A log evidence above zero is impossible. Where rounding of K is as large as what a label says,
-    the end depends on the start. Where rounding is the excuse, the mismatch must still be small.
+    the end depends on the start. An end limited by rounding must still have a small mismatch.
     Likelihoods that are not log-concave may have several fixed points.
     """
     if not evidence <= LARGEST_EVIDENCE and end.outcome is not Outcome.NO_FIXED_POINT:
@@ -167,8 +164,8 @@ def first_to_converge(
     """Run one solver after the other until one converges; else the end that is nearest to it.
 
     Each of ``solvers`` makes a solver for a number of sweeps. It starts where the one before ended
-    if that is near a fixed point or has raised an objective, else from the same sites as the
-    first. Where rounding of K leaves no solution the first solver is the only one.
+    if that is near a fixed point or has raised an objective, else from ``sites``. Where rounding
+    of K leaves no solution only the first solver runs.
     """
     few = min(limits.max_iter, HOPELESS_SWEEPS)
     end = solvers[0](few if rounding_rules(rule.prior) else limits.max_iter).run(sites)
@@ -223,9 +220,9 @@ class Best:
         return self.residual <= rounding_of_sites(self.rule.prior, self.sites)
 
     def end(self, last: Sweep, outcome: Outcome, n_iter: int, made: int) -> End:
-        """End at the best sites, with ``outcome`` unless these match or rounding hides the rest.
+        """End at the best sites, swept again if these are not the last.
 
-        They are swept again where they are not those of the last sweep.
+        The outcome is ``outcome`` unless these sites match or rounding hides the rest.
         """
         if self.residual < last.residual:
             last = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, self.sites))

@@ -27,24 +27,12 @@ SMALLEST_STEP: Final = 0.25
 class SequentialSweeps:
     """RW06 Algorithm 3.5: each site from the posterior that all updates before it have made.
 
-    Within a block of rows only the block's own part of Sigma follows each update; the rest of
-    Sigma follows at the block's end, ``Sigma - Sigma_B W Sigma_B^T`` with
-    ``W = (D^-1 + Sigma_BB)^-1`` for the changes D of the site precisions. The order of the rows is
-    that of the data.
-
-    Parameters
-    ----------
-    rule : SiteRule
-    tol : float
-        `Sweep.residual` at which the sites count as matched.
-    max_iter : int
-        Sweeps over all rows.
-    block : int, default=64
-        Rows whose updates of Sigma are applied at once, as one product of matrices.
-    renew : int, default=5
-        Sweeps by updates alone before Sigma is computed afresh, so that rounding does not gather.
-    patience : int, default=6
-        Renewals of Sigma without half the residual after which the sweeps are given up.
+    Within a block of ``block`` rows only the block's own part of Sigma follows each update; the
+    rest follows at the block's end, ``Sigma - Sigma_B W Sigma_B^T`` with
+    ``W = (D^-1 + Sigma_BB)^-1`` for the changes D of the site precisions. After ``renew`` sweeps
+    Sigma is computed afresh, so that rounding does not gather; after ``patience`` of these
+    without half the residual the sweeps are given up. ``tol`` is the `Sweep.residual` at which
+    the sites count as matched, ``max_iter`` counts sweeps over all rows, in the data's order.
     """
 
     rule: SiteRule

@@ -176,9 +176,9 @@ class NewtonSystems:
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
-        """Conjugate gradients: X, and what is left of R's largest entry, as a part of it.
+        """Conjugate gradients for ``(K^-1 + W) K X = R`` in pairs ``(X, K X)``.
 
-        For ``(K^-1 + W) K X = R`` in pairs ``(X, K X)``, so that no inverse of K occurs.
+        Returns X, and what is left of R's largest entry, as a part of it.
         """
         X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
         old, left, largest = np.inf, 1.0, float(np.abs(R).max())
@@ -252,10 +252,10 @@ class SoftmaxMode:
         return SoftmaxEnd(point, factor, outcome, n_iter, systems.n_factorisations)
 
     def _start(self, sites: ClassSites | None, systems: NewtonSystems) -> SoftmaxPoint:
-        """The best of F = 0, and of what given sites say of the mode under another K.
+        """The best of F = 0, and of two points that sites from another K give.
 
-        At a mode of this model ``A = first = w Y - d``; nearer to the mode under this K is the
-        posterior mean given the same sites.
+        At a mode ``A = first = w Y - d``; the posterior mean given the same sites is nearer to the
+        mode under this K.
         """
         nothing = np.zeros_like(self.prior.diagonal)
         points = [self.at(nothing, nothing)]

@@ -1,9 +1,8 @@
 """The fixed point that EP, PL and variational inference share, in the variances of the rows.
 
-A parallel sweep computes all marginals from one factor, and then all sites. Most sweeps serve the
-means, which need no new factor. Here, between two factorisations, the variances that the sites
-depend on stay as they are and the means are solved for to the end, by the Newton iteration that
-Laplace's method uses too. What is left is a fixed point in the variances, and it contracts fast.
+Between two factorisations the variances that the sites depend on stay as they are, and Newton's
+method solves for the means, which needs no new factor. What is left is a fixed point in the
+variances, and it contracts fast.
 """
 
 from dataclasses import dataclass
@@ -34,16 +33,7 @@ NEWTON_FROM: Final = 0.1
 @final
 @dataclass(frozen=True)
 class VarianceIteration:
-    """Renewal of the variances until the sites match.
-
-    Parameters
-    ----------
-    rule : SiteRule
-    tol : float
-        `Sweep.residual` at which the sites count as matched.
-    max_iter : int
-        Renewals.
-    """
+    """Renew the variances, at most ``max_iter`` times, until the residual is at most ``tol``."""
 
     rule: SiteRule
     tol: float
@@ -83,10 +73,7 @@ class VarianceIteration:
         return sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck)
 
     def _renewed(self, sweep: Sweep, v: Array) -> tuple[Sweep | None, int]:
-        """Sweep whose means belong to the variances v, and the factorisations made.
-
-        None for overflow, or sites of negative precision: the prior itself was factorised before.
-        """
+        """Sweep at the means that belong to v, or None, and the factorisations made."""
         rule = self.rule
         try:
             mode, made = self._means(sweep, v)
