@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Endings of the files that are read and written.
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 
 

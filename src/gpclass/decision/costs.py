@@ -137,10 +137,5 @@ def error_reject_curve(
     # Expected errors among the first 1..n cases, ties in random order.
     expected = np.cumsum(np.repeat(group_errors / sizes, sizes))
     area = float(np.mean(expected / np.arange(1, n + 1)))
-    return ErrorRejectCurve(
-        reject_fraction=(1.0 - accepted / n)[::-1],
-        error_rate=(errors / accepted)[::-1],
-        thresholds=-thresholds[::-1],
-        area=area,
-        n_cases=n,
-    )
+    rejected, error_rate = 1.0 - accepted / n, errors / accepted
+    return ErrorRejectCurve(rejected[::-1], error_rate[::-1], -thresholds[::-1], area, n)

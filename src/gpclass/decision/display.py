@@ -127,16 +127,8 @@ class ReliabilityDisplay:
             for k, n in zip(hits.tolist(), counts.tolist(), strict=True)
         ]
         lower, upper = np.array(intervals).T
-        return cls(
-            prob_true=hits / counts,
-            prob_pred=np.bincount(index, weights=prob)[used] / counts,
-            counts=counts,
-            lower=lower,
-            upper=upper,
-            prob=prob,
-            event=event,
-            name=name,
-        )
+        prob_pred = np.bincount(index, weights=prob)[used] / counts
+        return cls(hits / counts, prob_pred, counts, lower, upper, prob, event, name)
 
     @classmethod
     def from_predictions(
@@ -179,12 +171,9 @@ class ReliabilityDisplay:
         if interval:
             colour = self.line_.get_color()
             ax.vlines(self.prob_pred, self.lower, self.upper, color=colour, alpha=0.45, linewidth=1)
-        ax.set(
-            xlim=(-0.02, 1.02),
-            ylim=(-0.02, 1.02),
-            xlabel=f"Predicted probability of {self.event}",
-            ylabel=f"Observed frequency of {self.event}",
-        )
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        ax.set_xlabel(f"Predicted probability of {self.event}")
+        ax.set_ylabel(f"Observed frequency of {self.event}")
         if label is not None:
             ax.legend(loc="upper left", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure

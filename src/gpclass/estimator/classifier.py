@@ -191,7 +191,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             if hasattr(seen, name):
                 setattr(self, name, getattr(seen, name))
         self.classes_, self.n_classes_ = rows.classes, len(rows.classes)
-        self.X_train_, self.y_train_ = X, rows.code_all(y)
+        codes = np.searchsorted(rows.classes, y)
+        self.X_train_, self.y_train_ = X, np.where(np.isin(y, rows.classes), codes, -1)
         self.models_: list[Any] = models
         self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in models])
         self.converged_ = all(m.outcome.converged for m in models)

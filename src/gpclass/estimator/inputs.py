@@ -105,7 +105,6 @@ class Objects(Inputs):
     _anything: Final = {"dtype": None, "ensure_2d": False, "ensure_all_finite": False}
 
 
-# The first kind that takes X is used.
 KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, FloatTable, Objects)
 
 

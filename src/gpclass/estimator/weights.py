@@ -26,11 +26,6 @@ class Rows(NamedTuple):
     classes: NDArray[Any]
     codes: NDArray[np.intp]
 
-    def code_all(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        """Class indices of all N rows; -1 where no used row has the class."""
-        found = np.searchsorted(self.classes, y)
-        return np.where(np.isin(y, self.classes), found, -1)
-
 
 def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
     """Read labels and weights; raises as `row_weights`, and for fewer than two classes."""

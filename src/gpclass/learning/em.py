@@ -32,6 +32,10 @@ class ExpectationMaximisation(Learner):
     box about theta. Where the evidence falls at the next E-step, the step is taken back and the box
     is made smaller: F has the right gradient, so in a small box the evidence rises as well.
 
+    EM converges linearly. Where gains fall by a factor r a step, ``tol / (1 - r)`` is left at the
+    end. r is near one where the classes are nearly separable and the evidence rises towards an
+    infinite variance.
+
     Parameters
     ----------
     max_iter : int, default=100
@@ -46,12 +50,6 @@ class ExpectationMaximisation(Learner):
         First half-width of the box, in logarithms: a factor of seven either way.
     hyperprior : HyperPrior or None, default=None
         Its log density is added to the evidence and to F.
-
-    Notes
-    -----
-    EM converges linearly. Where gains fall by a factor r a step, ``tol / (1 - r)`` is left at the
-    end. r is near one where the classes are nearly separable and the evidence rises towards an
-    infinite variance.
 
     References
     ----------

@@ -79,7 +79,7 @@ def maximise(
 
     Returns why it ended, and the best point, refined; None where no evaluation succeeded.
     """
-    problem, bounds = objective.problem, objective.problem.bounds
+    problem = objective.problem
     stages = Stages.of(problem, settings)
     objective.problem = stages.searching
     loose = stages.searching is not stages.refining
@@ -88,12 +88,10 @@ def maximise(
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
-        limits = Limits(ftol, settings.subset_gtol, settings.max_evaluations)
-        found = _minimise(objective, lead.theta, bounds, lead.scale, limits)
+        found = _minimise(objective, lead.theta, lead.scale, settings, ftol, settings.subset_gtol)
         message = f"{found.message}; it began where {lead.n_rows} rows led"
     if found is None or objective.best is None:
-        limits = Limits(ftol, settings.gtol, settings.max_evaluations)
-        found = _minimise(objective, start, bounds, None, limits)
+        found = _minimise(objective, start, None, settings, ftol, settings.gtol)
         message = found.message
     best = objective.best
     if best is None or -found.value < best.value - settings.searching_ftol * abs(best.value):
@@ -109,14 +107,6 @@ def maximise(
     return message, _refine(objective, best, found.H, slack, settings)
 
 
-class Limits(NamedTuple):
-    """Where L-BFGS-B ends."""
-
-    ftol: float
-    gtol: float
-    max_evaluations: int
-
-
 class _Minimum(NamedTuple):
     """Where L-BFGS-B ended, with the gradient there and its inverse of the Hessian."""
 
@@ -128,7 +118,12 @@ class _Minimum(NamedTuple):
 
 
 def _minimise(
-    objective: Objective, start: Array, bounds: Array, scale: Array | None, limits: Limits
+    objective: Objective,
+    start: Array,
+    scale: Array | None,
+    settings: SearchSettings,
+    ftol: float,
+    gtol: float,
 ) -> _Minimum:
     """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there.
 
@@ -136,7 +131,7 @@ def _minimise(
     not see to that itself: its second evaluation is in a corner, where inference is slowest and
     from where it seldom comes back to the maximum next to the start.
     """
-    first, gtol = None, limits.gtol
+    first, bounds = None, objective.problem.bounds
     if scale is None:
         first = objective(np.clip(start, bounds[:, 0], bounds[:, 1]))
         # a power of two, by which theta is divided and multiplied without rounding
@@ -155,7 +150,7 @@ def _minimise(
         method="L-BFGS-B",
         jac=True,
         bounds=bounds / scale[:, None],
-        options={"ftol": limits.ftol, "gtol": gtol, "maxfun": limits.max_evaluations},
+        options={"ftol": ftol, "gtol": gtol, "maxfun": settings.max_evaluations},
     )
     theta = np.clip(found.x * scale, bounds[:, 0], bounds[:, 1])
     H = found.hess_inv.todense() * np.multiply.outer(scale, scale)
@@ -178,14 +173,12 @@ def _from_subset(
     subset = stages.subset
     if subset is None:
         return None
-    bounds = subset.bounds
     with one_blas_thread(subset.n_rows < SMALL):
         small = Objective(subset, hyperprior=objective.hyperprior)
-        limits = Limits(settings.subset_ftol, settings.gtol, settings.max_evaluations)
-        found = _minimise(small, start, bounds, None, limits)
+        found = _minimise(small, start, None, settings, settings.subset_ftol, settings.gtol)
         if small.best is None:
             return None
-        curvature = _curvature(small, found.theta, bounds)
+        curvature = _curvature(small, found.theta)
     # what the subset says nothing about must not decide
     flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
     reach = settings.subset_reach
@@ -197,11 +190,11 @@ def _from_subset(
     return _Lead(theta, scale, subset.n_rows, sites)
 
 
-def _curvature(objective: Objective, theta: Array, bounds: Array, step: float = 0.1) -> Array:
+def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
     """Second derivatives of minus the objective by differences; 1 for an entry that cannot move."""
     found = np.ones(len(theta))
     _, g = objective(theta)
-    for i, (lower, upper) in enumerate(bounds):
+    for i, (lower, upper) in enumerate(objective.problem.bounds):
         nearby = theta.copy()
         nearby[i] += step if theta[i] + step <= upper else -step
         if np.isfinite(theta[i]) and nearby[i] >= lower:

@@ -25,7 +25,7 @@ parameters of Adam, Chang, Khan & Solin (2021).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +35,6 @@ from gpclass.inference.cavities import Cavities, Copies
 from gpclass.learning.problem import Problem
 
 Array = NDArray[np.float64]
-
-
-class LabelTerms(NamedTuple):
-    """The likelihood's terms, and the cavities at which they are held."""
-
-    copies: Copies
-    cavities: Cavities
 
 
 @final
@@ -67,7 +60,7 @@ class Surrogate:
     problem: Problem
     theta: Array
     sites: Any
-    terms: LabelTerms | None
+    terms: tuple[Copies, Cavities] | None
     shift: float
     tilt: Array
 
@@ -92,8 +85,8 @@ class Surrogate:
             by_kernel = there.pull(posterior.pullback(), prior)
             by_likelihood = np.zeros(len(there.likelihood.theta))
             if self.terms is not None:
-                copies = replace(self.terms.copies, likelihood=there.likelihood)
-                x, v = self.terms.cavities
+                copies, (x, v) = self.terms
+                copies = replace(copies, likelihood=there.likelihood)
                 value += float(copies.count @ copies.moments(x, v).log_z)
                 by_likelihood = copies.log_z_gradient(x, v)
         gradient = np.concatenate([by_kernel, by_likelihood]) + self.tilt
@@ -104,10 +97,10 @@ class Surrogate:
         return value, gradient
 
 
-def _label_terms(there: Problem, sites: Any) -> LabelTerms | None:
-    """Terms at the problem's own hyperparameters; `Surrogate.terms` says when None."""
+def _label_terms(there: Problem, sites: Any) -> tuple[Copies, Cavities] | None:
+    """The likelihood's terms, and the cavities at which they are held."""
     if not len(there.likelihood.theta):
         return None
     posterior, copies = there.site_terms(there.posterior(there.prior(), sites))
     cavities = Cavities.of(posterior.with_covariance(), copies.count)
-    return LabelTerms(copies, cavities) if cavities.proper else None
+    return (copies, cavities) if cavities.proper else None
