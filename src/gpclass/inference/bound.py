@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
@@ -12,12 +11,12 @@ from gpclass.inference.laplace import Laplace
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import Limits, MarginalRule, Sweep, mismatch
+from gpclass.inference.solvers.rule import MarginalRule, Sweep, mismatch
 from gpclass.inference.variational import maximise_bound
 from gpclass.likelihoods import Logit
+from gpclass.linalg import Array
 from gpclass.priors import Prior
 
-Array = NDArray[np.float64]
 Side = Literal["lower", "upper"]
 
 
@@ -188,7 +187,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         if self.side == "upper":
             return self._upper(prior, copies, None if init is None else start)
         rule = TangentRule(prior, copies)
-        end = maximise_bound(rule, start, self.tol, Limits(self.max_iter, self.fallback))
+        end = maximise_bound(rule, start, self.tol, self.max_iter, self.fallback)
         fields = end.fields(rule, end.sweep.objective)
         return BoundApproximation(*fields, "lower", end.sweep.posterior)
 

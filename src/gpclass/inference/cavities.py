@@ -10,8 +10,8 @@ from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import EPS, TINY, Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
+from gpclass.linalg import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 # Steps of the one-dimensional search for a cavity mean; Newton's doubles its digits near the root.

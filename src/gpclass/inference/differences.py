@@ -5,19 +5,17 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass import linalg
 from gpclass.inference import Approximation, InferenceMethod, SitePosterior
-from gpclass.inference.of_binary import OfBinary
+from gpclass.inference.approximation import OfBinary
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
-from gpclass.priors.differences import Covariances, Differences, one_a_class
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.priors.differences import Codes, Covariances, Differences, one_a_class
 
 
 @final

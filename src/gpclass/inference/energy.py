@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.solvers.newton import EPS
 from gpclass.likelihoods.base import TiltedMoments
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Part of the largest marginal variance below which another is rounding of zero.
 KNOWN: Final = EPS**2

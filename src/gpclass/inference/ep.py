@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities, CavityDetail, CavityTerms, Copies, Rows, match
@@ -16,19 +15,11 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import (
-    Limits,
-    SiteRule,
-    Solver,
-    Sweep,
-    first_to_converge,
-    mismatch,
-)
+from gpclass.inference.solvers.rule import SiteRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
+from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
 
 SCHEDULES: Final = ("parallel", "sequential")
 
@@ -161,8 +152,9 @@ class EP(GaussianMethod[EPApproximation]):
         concave = copies.likelihood.log_concave and copies.likelihood.smooth
         if concave and self.schedule == "parallel":
             sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-        limits = Limits(self.max_iter, self.fallback)
-        end = first_to_converge(rule, self._solvers(rule, concave), sites, limits)
+        end = first_to_converge(
+            rule, self._solvers(rule, concave), sites, self.max_iter, self.fallback
+        )
         energy = Energy.of(copies, end.sweep.posterior)
         return EPApproximation(*end.fields(rule, energy.value), energy)
 

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
@@ -13,8 +12,7 @@ from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import FOURTH, Implicit, difference, implicit_adjoints
 from gpclass.inference.solvers.rule import End, MarginalRule
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Central differences by a logarithm, of functions that quadrature has right to 1e-12.
 STEP: Final = 1e-3

@@ -13,9 +13,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gpclass.inference import EP, InferenceMethod, Laplace
 from gpclass.inference.cavities import copies_of
 from gpclass.inference.differences import DifferencePosterior, latent_differences
@@ -24,12 +21,10 @@ from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference_probabilities
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
+from gpclass.linalg import Array
 from gpclass.priors.classes import ClassPosterior, ClassPrior
-from gpclass.priors.joint import JointPrior
+from gpclass.priors.joint import Codes, JointPrior
 from gpclass.priors.nested import NestedPrior
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 
 class JointTerms(Protocol):

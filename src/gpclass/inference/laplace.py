@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, SitePosterior
 from gpclass.inference.cavities import Copies
@@ -12,9 +11,8 @@ from gpclass.inference.method import GaussianMethod, check_limits
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch, Terms
 from gpclass.likelihoods.base import Likelihood
+from gpclass.linalg import Array
 from gpclass.priors import Prior, SiteFactor
-
-Array = NDArray[np.float64]
 
 
 @final

@@ -4,17 +4,17 @@ from abc import ABC, abstractmethod
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Approximation
 from gpclass.inference.cavities import Copies
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
+from gpclass.linalg import Array
 from gpclass.priors import DensePrior, Prior
 from gpclass.priors.joint import as_weights
 
-Array = NDArray[np.float64]
 A = TypeVar("A", bound=Approximation, covariant=True)
 
 

@@ -5,19 +5,17 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.inference import EP
+from gpclass.inference.approximation import OfBinary
 from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
-from gpclass.inference.of_binary import OfBinary
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.priors.classes import ClassPosterior, ClassSites
 from gpclass.priors.joint import JointPrior, as_codes, as_weights
 from gpclass.priors.nested import NestedFactor, NestedPrior
-
-Array = NDArray[np.float64]
 
 
 @final

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
@@ -14,21 +13,11 @@ from gpclass.inference.method import GaussianMethod, check_choice, check_limits,
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import (
-    End,
-    Limits,
-    MarginalRule,
-    Sweep,
-    first_to_converge,
-    mismatch,
-)
+from gpclass.inference.solvers.rule import End, MarginalRule, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import ExpectedLogProb
+from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
-
-EVIDENCES: Final = ("bound", "ep")
 
 
 @final
@@ -104,7 +93,9 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
     return Sites(weights * expected.d_mean + tau * m, tau)
 
 
-def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, limits: Limits) -> End:
+def maximise_bound(
+    rule: MarginalRule, sites: Sites, tol: float, max_iter: int, fallback: int
+) -> End:
     """Maximise the objective of a rule over all Gaussians, from sites.
 
     Log-concave likelihoods begin with `VarianceIteration`; natural-gradient steps with a line
@@ -113,9 +104,11 @@ def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, limits: Limits)
     likelihood = rule.copies.likelihood
     steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)
     if not (likelihood.log_concave and likelihood.smooth):
-        return first_to_converge(rule, [steps, steps], sites, limits)
+        return first_to_converge(rule, [steps, steps], sites, max_iter, fallback)
     sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-    return first_to_converge(rule, [partial(VarianceIteration, rule, tol), steps], sites, limits)
+    return first_to_converge(
+        rule, [partial(VarianceIteration, rule, tol), steps], sites, max_iter, fallback
+    )
 
 
 @final
@@ -160,14 +153,15 @@ class Variational(GaussianMethod[Approximation]):
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        check_choice("evidence", self.evidence, EVIDENCES)
+        check_choice("evidence", self.evidence, ("bound", "ep"))
         check_limits(self.max_iter, self.tol, self.fallback)
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> Approximation:
         """Maximise the bound."""
         rule = VariationalRule(prior, copies)
-        limits = Limits(self.max_iter, self.fallback)
-        end = maximise_bound(rule, usable_sites(init, prior), self.tol, limits)
+        end = maximise_bound(
+            rule, usable_sites(init, prior), self.tol, self.max_iter, self.fallback
+        )
         if self.evidence == "ep":
             return EnergyApproximation.of(rule, end)
         return VariationalApproximation(*end.fields(rule, end.sweep.objective), copies)

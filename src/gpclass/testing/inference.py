@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference import Approximation, InferenceMethod
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 from gpclass.testing.comparison import check_close, difference
-
-Array = NDArray[np.float64]
 
 # Step of the differences; they are of fourth order, so it can stay far above a tolerance.
 STEP = 1e-3

@@ -4,13 +4,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.kernels import cross, diagonal, evaluate, pullback
-from gpclass.linalg import symmetric_eigen
+from gpclass.linalg import Array, symmetric_eigen
 from gpclass.testing.comparison import difference
-
-Array = NDArray[np.float64]
 
 # Step of the central differences in log-hyperparameters.
 _STEP = 5e-5

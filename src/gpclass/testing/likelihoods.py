@@ -4,13 +4,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 from gpclass.testing.comparison import difference
-
-Array = NDArray[np.float64]
 
 # Where the laws are checked: latent values off the threshold at 0, and Gaussians that are narrow,
 # of unit scale and wide on the scale of a sigmoid.

@@ -1,15 +1,14 @@
 """The laws of a prior."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.linalg import Array
 from gpclass.priors import Prior, PriorForm, SiteFactor
 from gpclass.testing.comparison import check_close
-
-Array = NDArray[np.float64]
 
 
 def check_prior(

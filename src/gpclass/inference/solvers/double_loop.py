@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
 from gpclass import linalg
@@ -23,8 +22,7 @@ from gpclass.inference.solvers.rule import (
     mismatch,
     rounding_of_sites,
 )
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Steps of one inner minimisation, and trials of one line search.
 INNER_STEPS: Final = 10

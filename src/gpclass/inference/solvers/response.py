@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from gpclass.exceptions import NotPositiveDefiniteError
@@ -17,9 +16,9 @@ from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.energy import Adjoints
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.rule import SiteRule, Sweep, falls
+from gpclass.linalg import Array
 from gpclass.priors import CovarianceProducts
 
-Array = NDArray[np.float64]
 Points = tuple[tuple[float, float], ...]
 
 # Step of central differences, in deviations, or relative for variances: errors near 1e-10 at

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
@@ -12,9 +11,8 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import Best, End, SiteRule, first_sweep
+from gpclass.linalg import Array
 from gpclass.priors import SequentialCovariance
-
-Array = NDArray[np.float64]
 
 # An update that would leave less than this part of a marginal's precision is damped to leave it.
 SMALLEST_LEFT: Final = 0.1

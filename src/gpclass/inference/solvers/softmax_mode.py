@@ -1,19 +1,24 @@
 """The mode of the softmax under the prior of many classes, by a safeguarded Newton iteration."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
-from gpclass.inference.solvers.newton import ARMIJO, EPS, MAX_HALVINGS, TINY
+from gpclass.inference.solvers.newton import (
+    ARMIJO,
+    EPS,
+    MAX_HALVINGS,
+    TINY,
+    conjugate_gradients,
+    inner,
+)
+from gpclass.linalg import Array
 from gpclass.priors.classes import ClassSites
-from gpclass.priors.joint import JointFactor, JointPrior, Preconditioner
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.priors.joint import Codes, JointFactor, JointPrior, Preconditioner
 
 # Conjugate gradients take at most n / 3 steps with one product a step, n / 50 with solves by a
 # factor: as many cost less than a new factor of C + 1 matrices.
@@ -29,11 +34,6 @@ TYPICAL: Final = 0.1
 LEAST: Final = 1e-3
 # Mean change of the logarithms of its precisions at which the preconditioner is made again.
 CHANGED: Final = 0.5
-
-
-def inner(A: Array, B: Array) -> float:
-    """Sum of the products of the entries."""
-    return float(np.einsum("ij,ij->", A, B))
 
 
 class SoftmaxTerms(NamedTuple):
@@ -176,26 +176,7 @@ class NewtonSystems:
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
-        """Conjugate gradients for ``(K^-1 + W) K X = R`` in pairs ``(X, K X)``.
-
-        Returns X, and what is left of R's largest entry, as a part of it.
-        """
-        X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
-        old, left, largest = np.inf, 1.0, float(np.abs(R).max())
-        for _ in range(limit):
-            Z, KZ = preconditioner(R)
-            new = inner(R, KZ)
-            p, Kp = Z + new / old * p, KZ + new / old * Kp
-            Ap = p + precision_product(d, Kp)
-            curvature = inner(Kp, Ap)
-            if not (curvature > 0 and new > 0):
-                break
-            step, old = new / curvature, new
-            X, R = X + step * p, R - step * Ap
-            left = float(np.abs(R).max()) / largest
-            if left <= goal:
-                break
-        return X, left
+        return conjugate_gradients(preconditioner, partial(precision_product, d), R, goal, limit)
 
 
 @final

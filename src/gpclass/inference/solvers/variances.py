@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
@@ -17,8 +16,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Newton steps for the means between two factorisations.
 MEAN_STEPS: Final = 60
