@@ -116,13 +116,7 @@ class SitePosterior:
 
     @property
     def variance(self) -> Array:
-        """Marginal variances, shape (n,).
-
-        Raises
-        ------
-        ValueError
-            Where `covariance` is None: forming it costs order n^3, see `with_covariance`.
-        """
+        """Marginal variances, shape (n,); ValueError where `covariance` is None."""
         if self.covariance is None:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
         return self.covariance.variances
@@ -137,10 +131,7 @@ class SitePosterior:
         return 0.5 * (self.factor.log_det - float(self.sites.tau @ self.variance) + explained)
 
     def pullback(self, by_mean: Array | None = None, by_variance: Array | None = None) -> Any:
-        """Cotangent by K of an evidence with these adjoints; forms the covariance if it is missing.
-
-        See `gpclass.priors.PosteriorCovariance.pullback`.
-        """
+        """Cotangent by K of an evidence with these adjoints (`PosteriorCovariance.pullback`)."""
         covariance = self.covariance or self.factor.covariance()
         return covariance.pullback(self.mean_weights, by_mean, by_variance)
 

@@ -37,10 +37,7 @@ class BoundApproximation(Approximation):
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
-        """``d log_evidence / dK``: ``(a a^T - R) / 2``, with R = 0 for linear tangents.
-
-        The bound is stationary in the points of contact, so only K moves it.
-        """
+        """``d log_evidence / dK``: the bound is stationary in the points of contact."""
         return self.tangent.pullback()
 
 
@@ -69,10 +66,7 @@ def _touch(y: Array, f: Array, v: Array) -> _Contact:
 @final
 @dataclass(frozen=True)
 class TangentRule(MarginalRule):
-    """Sites ``tau = 2 w lambda(c)``, ``nu = w y / 2`` of tangents at ``c^2 = m^2 + variance``.
-
-    The objective is the lower bound, ``sum_i w_i value_i - KL(q || p)``.
-    """
+    """Sites of tangents at ``c^2 = m^2 + variance``: ``tau = 2 w lambda(c)``, ``nu = w y / 2``."""
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Best points of contact under the marginals of a posterior, and the bound."""

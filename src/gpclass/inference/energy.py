@@ -40,13 +40,7 @@ class Energy:
 
     @classmethod
     def of(cls, copies: Copies, posterior: SitePosterior) -> "Energy":
-        """Evaluate the tilted moments under a posterior's cavities.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where a cavity is not proper, as negative site precisions can make it.
-        """
+        """Tilted moments under the cavities; NotPositiveDefiniteError if one is not proper."""
         posterior = posterior.with_covariance()
         cavities = Cavities.of(posterior, copies.count)
         if not cavities.proper:
@@ -79,10 +73,7 @@ class Energy:
         return d_mean, -0.5 * (d_var + d_mean * (self.moments.mean + m))
 
     def marginal_adjoints(self) -> "Adjoints":
-        """Derivatives by marginal means and variances at fixed sites, through eta.
-
-        They are zero for a latent whose variance the sites have reduced to zero, but for rounding.
-        """
+        """Derivatives by means and variances at fixed sites; zero for variances rounded to zero."""
         variance, count = self.posterior.variance, self.copies.count
         known = variance <= KNOWN * variance.max(initial=0.0)
         v = np.where(known, 1.0, variance)

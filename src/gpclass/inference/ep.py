@@ -32,10 +32,7 @@ class EPApproximation(Approximation):
     energy: Energy
 
     def evidence_pullback(self) -> Any:
-        """``d log Z_EP / dK``: ``(a a^T - R) / 2`` (RW06 eq. 5.27).
-
-        The EP energy is stationary in the sites, so only K moves it.
-        """
+        """``d log Z_EP / dK`` at fixed sites, where it is stationary (RW06 eq. 5.27)."""
         return self.posterior.pullback()
 
     def likelihood_gradient(self) -> Array:
@@ -113,14 +110,12 @@ class EP(GaussianMethod[EPApproximation]):
 
     Parameters
     ----------
-    schedule : {"parallel", "sequential"}, default="parallel"
-    max_iter : int, default=100
-        Sweeps over all rows, of the first solver.
-    tol : float, default=1e-8
+    schedule : {"parallel", "sequential"}
+    max_iter, fallback : int
+        Sweeps of the first solver, and of all that take over from it, in units of the first's.
+    tol : float
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
-    fallback : int, default=4
-        Sweeps of all solvers that take over from the first together, in units of `max_iter`.
 
     References
     ----------

@@ -21,22 +21,14 @@ STEP: Final = 1e-3
 @final
 @dataclass(frozen=True)
 class EnergyApproximation(Approximation):
-    """Sites of a method whose evidence is the EP energy.
-
-    The energy is stationary at EP's sites alone, so its gradient has a term for the movement of
-    the sites: see `gpclass.inference.solvers.response.implicit_adjoints`.
-    """
+    """Sites whose evidence is the EP energy; see `implicit_adjoints` for its gradient."""
 
     rule: MarginalRule
     energy: Energy
 
     @classmethod
     def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
-        """Take the EP energy at the end of an iteration.
-
-        Where precisions of both signs leave a row without a proper cavity, negative precisions are
-        set to zero, and the outcome says so.
-        """
+        """The EP energy at an end, less negative precisions if a cavity is not proper."""
         if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
             sites = end.sweep.posterior.sites
             positive = Sites(sites.nu, np.maximum(sites.tau, 0.0))

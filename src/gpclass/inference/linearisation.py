@@ -84,10 +84,7 @@ class LinearisationRule(MarginalRule):
         return regress(self.copies.likelihood, y, m + offset, variance), weights
 
     def terms(self, v: Array) -> ConcaveTerms:
-        """Terms whose slope is the force under marginals of variance v.
-
-        Their second derivative is the steeper of the force's own and the linear fit's, ``-tau``.
-        """
+        """Terms of the force's slope: the steeper of its own and the linear fit's, ``-tau``."""
 
         def terms(f: Array, nearby: Terms | None) -> Terms:
             fit, weights = self._fit(f, v)

@@ -20,11 +20,7 @@ TINY_PROBABILITY: Final = 1e-150
 @final
 @dataclass(frozen=True)
 class SoftmaxApproximation:
-    """The Gaussian at the softmax's mode.
-
-    ``log_evidence`` is Laplace's approximation of ``log p(y | X, theta)``, in nats; ``n_iter``
-    counts Newton steps, ``n_factorisations`` factors of C + 1 matrices each.
-    """
+    """The Gaussian at the softmax's mode; a factorisation here is of C + 1 matrices."""
 
     posterior: ClassPosterior
     log_evidence: float

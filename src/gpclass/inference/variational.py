@@ -28,10 +28,7 @@ class VariationalApproximation(Approximation):
     copies: Copies
 
     def evidence_pullback(self) -> Any:
-        """``d bound / dK``: ``(a a^T - R) / 2``.
-
-        The bound is stationary in the posterior, so only the prior moves it.
-        """
+        """``d bound / dK`` at a fixed posterior, where the bound is stationary."""
         return self.posterior.pullback()
 
     def likelihood_gradient(self) -> Array:
@@ -96,11 +93,7 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
 def maximise_bound(
     rule: MarginalRule, sites: Sites, tol: float, max_iter: int, fallback: int
 ) -> End:
-    """Maximise the objective of a rule over all Gaussians, from sites.
-
-    Log-concave likelihoods begin with `VarianceIteration`; natural-gradient steps with a line
-    search serve the others, and take over where it fails.
-    """
+    """Maximise a rule's objective by `VarianceIteration`, or `NaturalSteps` where that fails."""
     likelihood = rule.copies.likelihood
     steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)
     if not (likelihood.log_concave and likelihood.smooth):
@@ -123,13 +116,9 @@ class Variational(GaussianMethod[Approximation]):
     for other likelihoods, natural-gradient steps with a line search take over. The likelihood must
     be nowhere zero.
 
-    Parameters
-    ----------
-    evidence : {"bound", "ep"}, default="bound"
-        What `log_evidence` is: the bound, or the EP energy at the same sites, which is closer to
-        the truth and a better objective for hyperparameters (Li, John & Solin 2023).
-    max_iter, tol, fallback
-        As in `EP`.
+    ``evidence`` says what `log_evidence` is: the bound, or the EP energy at the same sites, which
+    is closer to the truth and a better objective for hyperparameters (Li, John & Solin 2023). The
+    other settings are those of `EP`.
 
     References
     ----------

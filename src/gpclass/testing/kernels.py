@@ -30,11 +30,7 @@ def check_kernel(kernel: Any, X: Any) -> None:
     - *pullback*: ``pullback(kernel, X, G)`` agrees with these differences, with and without K
     - *sum* and *product*: all of this holds for ``kernel + 0.5`` and ``2 * kernel`` too
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    X : array-like of shape (n, d) or sequence of n objects
-        A few inputs (5 to 50) that differ from each other.
+    ``X`` has a few inputs (5 to 50) that differ from each other.
 
     Raises
     ------

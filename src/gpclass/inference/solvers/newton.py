@@ -45,10 +45,7 @@ class ConcaveTerms(Protocol):
 
 
 class ModePoint(NamedTuple):
-    """A point of the search for a mode: ``f = K a``, the objective, and its gradient by f.
-
-    The objective is ``sum_i term_i(f_i) - f^T K^-1 f / 2``, its gradient ``terms.first - a``.
-    """
+    """A point ``f = K a``, ``sum_i term_i(f_i) - f^T K^-1 f / 2``, and its gradient by f."""
 
     a: Array
     f: Array
@@ -140,9 +137,8 @@ class NewtonSearch:
     def _direction_nearby(self, factor: SiteFactor, point: ModePoint) -> Array | None:
         """Newton direction by conjugate gradients with the factor of an earlier W.
 
-        Solves ``(K^-1 + W) df = r`` with the preconditioner ``(K^-1 + W_0)^-1`` in pairs
-        ``(da, df = K da)``. None where a new factor is cheaper: that costs n^3 / 3 operations, an
-        iteration 8 n^2 at the (lower) speed of the memory.
+        None where a new factor is cheaper: that costs n^3 / 3 operations, an iteration 8 n^2 at the
+        (lower) speed of the memory.
         """
         W = -point.terms.second
         # Newton's own error is quadratic in r: solving more finely is wasted.

@@ -116,10 +116,7 @@ def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Site
 
 
 def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
-    """Newton's method while each step halves the residual and no objective falls.
-
-    Returns the last sweep that was accepted and the number of factorisations.
-    """
+    """Newton steps while each halves the residual: the last sweep, and the factorisations."""
     made = 0
     if not sweep.posterior.factor.has_products:
         return sweep, made
@@ -140,11 +137,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
 
 
 class Implicit(NamedTuple):
-    """Adjoints that include the movement of the fixed point.
-
-    ``marginals`` multiply changes of marginals by K at fixed sites; ``by_nu`` and ``by_tau``
-    multiply direct changes of the sites (by a likelihood's hyperparameter).
-    """
+    """Adjoints of ``marginals`` at fixed sites, and of direct changes of the sites."""
 
     marginals: Adjoints
     by_nu: Array

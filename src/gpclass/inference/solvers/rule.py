@@ -192,10 +192,7 @@ def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
 @final
 @dataclass
 class Best:
-    """The sites of the least residual so far, and the steps since it fell by half.
-
-    ``success`` is reported where the residual is at most ``tol``.
-    """
+    """The least residual so far, its sites, and the steps since it fell by half."""
 
     rule: SiteRule
     tol: float
@@ -216,10 +213,7 @@ class Best:
         return self.residual <= rounding_of_sites(self.rule.prior, self.sites)
 
     def end(self, last: Sweep, outcome: Outcome, n_iter: int, made: int) -> End:
-        """End at the best sites, swept again if these are not the last.
-
-        The outcome is ``outcome`` unless these sites match or rounding hides the rest.
-        """
+        """End at the best sites, with ``outcome`` unless these match or rounding hides the rest."""
         if self.residual < last.residual:
             last = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, self.sites))
             made += 1

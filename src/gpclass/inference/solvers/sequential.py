@@ -56,7 +56,8 @@ class SequentialSweeps:
             try:
                 change, n_sweeps = self._several(visits, self.max_iter - n_iter)
                 n_iter += n_sweeps
-                sweep = rule.sweep(SitePosterior.from_sites(rule.prior, visits.sites))
+                visited = Sites(visits.nu, visits.tau)
+                sweep = rule.sweep(SitePosterior.from_sites(rule.prior, visited))
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 outcome = Outcome.STALLED  # rounding of Sigma, given sites of both signs
                 break
@@ -99,10 +100,6 @@ class _Visits:
         sites = posterior.sites
         covariance = posterior.factor.sequential_covariance()
         return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), covariance, step)
-
-    @property
-    def sites(self) -> Sites:
-        return Sites(self.nu.copy(), self.tau.copy())
 
     def sweep_over(self, rule: SiteRule, block: int) -> float:
         """Visit every row; return the largest change of a site, in the units of `mismatch`."""

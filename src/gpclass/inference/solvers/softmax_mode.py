@@ -37,10 +37,7 @@ CHANGED: Final = 0.5
 
 
 class SoftmaxTerms(NamedTuple):
-    """Weighted log-likelihood at latents F of shape (n, C), its gradient, and d of its Hessian.
-
-    Minus the Hessian of a row is ``W_i = diag(d_i) - d_i d_i^T / w_i`` with ``d_i = w_i pi_i``.
-    """
+    """Total, gradient, and ``d_i = w_i pi_i`` of ``W_i = diag(d_i) - d_i d_i^T / w_i``."""
 
     total: float
     first: Array
@@ -48,10 +45,7 @@ class SoftmaxTerms(NamedTuple):
 
 
 def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
-    """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38).
-
-    One minus a probability is the sum of the others, which keeps its digits near one.
-    """
+    """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38)."""
     rows = np.arange(len(F))
     shifted = F - F.max(axis=1, keepdims=True)
     odds = np.exp(shifted)
@@ -112,10 +106,9 @@ class SoftmaxEnd(NamedTuple):
 
 @final
 class NewtonSystems:
-    """Solver of ``(I + W K) X = R`` for the precisions W of one iteration after the other.
+    """Solver of ``(I + W K) X = R`` for successive W, by conjugate gradients if cheaper.
 
-    By conjugate gradients where they are cheaper than a new factor: with the prior's own
-    preconditioner first, which is made again as W changes, then with the last factor.
+    They take the prior's preconditioner first, made again as W changes, then the last factor.
     """
 
     def __init__(self, prior: JointPrior) -> None:
@@ -184,10 +177,7 @@ class NewtonSystems:
 class SoftmaxMode:
     """Newton's iteration for ``sum_i w_i log softmax(f_i)_{y_i} - f^T K^-1 f / 2``.
 
-    In pairs ``(A, F = K A)``. A direction solves ``(I + W K) dA = first - A``, as finely as
-    Newton's own error deserves; see `NewtonSystems`. Every step must increase the objective (or,
-    where rounding hides that, reduce the gradient), and is halved until it does. The mode counts as
-    found where `SoftmaxPoint.size` is below ``tol``.
+    As `NewtonSearch`, in pairs ``(A, F = K A)``; a direction solves ``(I + W K) dA = first - A``.
     """
 
     prior: JointPrior

@@ -46,7 +46,8 @@ class VarianceIteration:
         damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
         while True:
             n_iter += 1
-            if _newton_is_due(sweep, newton_below):
+            near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
+            if near and sweep.posterior.factor.has_products:
                 newton_below = last = sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
                 made, v = made + steps, sweep.v
@@ -91,11 +92,6 @@ class VarianceIteration:
         factor = posterior.factor if np.any(posterior.sites.tau) else None
         found = search.run(start, factor)
         return found.point, found.n_factorisations
-
-
-def _newton_is_due(sweep: Sweep, newton_below: float) -> bool:
-    near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
-    return near and sweep.posterior.factor.has_products
 
 
 def _damping(damping: float, growth: float) -> float:
