@@ -15,8 +15,8 @@ from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
 from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
-from gpclass.priors.differences import Codes, Covariances, Differences, one_a_class
-from gpclass.priors.joint import as_weights
+from gpclass.priors.differences import Covariances, Differences, one_a_class
+from gpclass.priors.joint import Codes, as_weights
 
 
 @final
