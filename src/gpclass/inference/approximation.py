@@ -6,13 +6,10 @@ from enum import Enum
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.sites import Sites
+from gpclass.linalg import Array
 from gpclass.priors import PosteriorCovariance, Prior, SiteFactor
-
-Array = NDArray[np.float64]
-
 
 # A log evidence above this, in nats, is no approximation of the logarithm of a probability: what
 # rounding may add to an evidence of zero is smaller.
@@ -119,13 +116,7 @@ class SitePosterior:
 
     @property
     def variance(self) -> Array:
-        """Marginal variances, shape (n,).
-
-        Raises
-        ------
-        ValueError
-            Where `covariance` is None: forming it costs order n^3, see `with_covariance`.
-        """
+        """Marginal variances, shape (n,); ValueError where `covariance` is None."""
         if self.covariance is None:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
         return self.covariance.variances
@@ -140,10 +131,7 @@ class SitePosterior:
         return 0.5 * (self.factor.log_det - float(self.sites.tau @ self.variance) + explained)
 
     def pullback(self, by_mean: Array | None = None, by_variance: Array | None = None) -> Any:
-        """Cotangent by K of an evidence with these adjoints; forms the covariance if it is missing.
-
-        See `gpclass.priors.PosteriorCovariance.pullback`.
-        """
+        """Cotangent by K of an evidence with these adjoints (`PosteriorCovariance.pullback`)."""
         covariance = self.covariance or self.factor.covariance()
         return covariance.pullback(self.mean_weights, by_mean, by_variance)
 
@@ -192,3 +180,43 @@ class Approximation(ABC):
     @abstractmethod
     def likelihood_gradient(self) -> Array:
         """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
+
+
+class OfBinary(ABC):
+    """What is read from ``binary``, the binary method's approximation."""
+
+    binary: Approximation
+
+    @property
+    def sites(self) -> Sites:
+        """Sites of the N latents: what a later call can start from."""
+        return self.binary.sites
+
+    @property
+    def log_evidence(self) -> float:
+        """The binary method's approximation of the log evidence, in nats."""
+        return self.binary.log_evidence
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the iteration ended."""
+        return self.binary.outcome
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iteration reached its end."""
+        return self.binary.converged
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations that were taken."""
+        return self.binary.n_iter
+
+    @property
+    def n_factorisations(self) -> int:
+        """Factorisations that were made: what the time goes into."""
+        return self.binary.n_factorisations
+
+    def likelihood_gradient(self) -> Array:
+        """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
+        return self.binary.likelihood_gradient()

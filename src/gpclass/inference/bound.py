@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
@@ -12,12 +11,12 @@ from gpclass.inference.laplace import Laplace
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import Limits, MarginalRule, Sweep, mismatch
+from gpclass.inference.solvers.rule import MarginalRule, Sweep, mismatch
 from gpclass.inference.variational import maximise_bound
 from gpclass.likelihoods import Logit
+from gpclass.linalg import Array
 from gpclass.priors import Prior
 
-Array = NDArray[np.float64]
 Side = Literal["lower", "upper"]
 
 
@@ -38,10 +37,7 @@ class BoundApproximation(Approximation):
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
-        """``d log_evidence / dK``: ``(a a^T - R) / 2``, with R = 0 for linear tangents.
-
-        The bound is stationary in the points of contact, so only K moves it.
-        """
+        """``d log_evidence / dK``: the bound is stationary in the points of contact."""
         return self.tangent.pullback()
 
 
@@ -70,10 +66,7 @@ def _touch(y: Array, f: Array, v: Array) -> _Contact:
 @final
 @dataclass(frozen=True)
 class TangentRule(MarginalRule):
-    """Sites ``tau = 2 w lambda(c)``, ``nu = w y / 2`` of tangents at ``c^2 = m^2 + variance``.
-
-    The objective is the lower bound, ``sum_i w_i value_i - KL(q || p)``.
-    """
+    """Sites of tangents at ``c^2 = m^2 + variance``: ``tau = 2 w lambda(c)``, ``nu = w y / 2``."""
 
     def sweep(self, posterior: SitePosterior) -> Sweep:
         """Best points of contact under the marginals of a posterior, and the bound."""
@@ -188,7 +181,7 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         if self.side == "upper":
             return self._upper(prior, copies, None if init is None else start)
         rule = TangentRule(prior, copies)
-        end = maximise_bound(rule, start, self.tol, Limits(self.max_iter, self.fallback))
+        end = maximise_bound(rule, start, self.tol, self.max_iter, self.fallback)
         fields = end.fields(rule, end.sweep.objective)
         return BoundApproximation(*fields, "lower", end.sweep.posterior)
 

@@ -10,8 +10,8 @@ from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import EPS, TINY, Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
+from gpclass.linalg import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 # Steps of the one-dimensional search for a cavity mean; Newton's doubles its digits near the root.
@@ -117,10 +117,7 @@ class Cavities(NamedTuple):
     def from_marginals(
         cls, m: Array, variance: Array, nu: Array, tau: Array, slack: float = ROUNDING
     ) -> "Cavities":
-        """Take a site out of each marginal.
-
-        Rounding may make a precision negative, by at most ``slack`` times the marginal's.
-        """
+        """Cavities; rounding may make a precision negative by ``slack`` times the marginal's."""
         left = 1.0 - tau * variance
         left = np.where((left <= 0.0) & (left > -slack), EPS, left)
         v = np.where(left > 0.0, variance / np.where(left > 0.0, left, 1.0), np.nan)
@@ -128,10 +125,7 @@ class Cavities(NamedTuple):
 
 
 def match(moments: TiltedMoments, cavity_var: Array) -> Sites:
-    """Site of each row: ``tau = 1 / tilted variance - 1 / cavity variance``, and its nu.
-
-    As ``-d2 log Z / dm2 / (1 + v d2 log Z / dm2)`` a precision near zero keeps its digits.
-    """
+    """Site of each row: ``tau = -d2 log Z / dm2 / (1 + v d2 log Z / dm2)`` cancels nothing."""
     reduction = moments.variance / np.maximum(cavity_var, TINY)
     with np.errstate(over="ignore"):  # a label far on the wrong side of a step
         tau = np.minimum(-moments.d2_mean / np.maximum(reduction, TINY), LARGEST_PRECISION)

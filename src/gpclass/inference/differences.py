@@ -5,19 +5,18 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass import linalg
 from gpclass.inference import Approximation, InferenceMethod, SitePosterior
-from gpclass.inference.of_binary import OfBinary
+from gpclass.inference.approximation import OfBinary
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
-from gpclass.priors.differences import Covariances, Differences, one_a_class
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.priors.differences import Codes, Covariances, Differences, one_a_class
+from gpclass.priors.joint import as_weights
 
 
 @final
@@ -143,10 +142,7 @@ class DifferencePosterior:
                     covariance[:, d, c] -= taken[:m]
 
     def joint(self, K_cross: Covariances, K_new: Covariances) -> tuple[Array, Array]:
-        """Latent means (m, C), and covariances (m, C, m, C) of all values at m new inputs.
-
-        ``K_new``, shape (m, m), or C of them, is the prior covariance of the new inputs.
-        """
+        """Latent means (m, C), and covariances (m, C, m, C) of all values at m new inputs."""
         C = self.differences.n_classes
         blocks = one_a_class(K_cross, C, self.differences.n)
         m = blocks[0].shape[1]
@@ -214,18 +210,9 @@ def latent_differences(
     Each difference ``g_ij = f_{y_i}(x_i) - f_j(x_i)`` has the term ``p(+1 | g_ij)``. The cost is
     that of the method with ``N = n (C - 1)`` rows: N^3 time and N^2 memory.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), or sequence of C of them
-    codes : ndarray of shape (n,)
-    n_classes : int
-    method : InferenceMethod
-    likelihood : Likelihood
-    weights : array-like of shape (n,), default=None
-        A row's weight is that of all its C - 1 terms: 2 is the row given twice.
-    init : DifferenceApproximation or Sites, default=None
-    description : str, default="K"
-        What K came from, for error messages.
+    ``K`` is one (n, n) covariance for all classes, or C of them; ``codes`` has the classes of the
+    rows, shape (n,). A row's weight is that of all its C - 1 terms: 2 is the row given twice.
+    ``description`` names K in error messages.
 
     Raises
     ------
@@ -251,10 +238,7 @@ def latent_differences(
     differences = Differences(codes, n_classes)
     prior = DensePrior(differences.covariance(K), description)
     if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != (differences.n,):
-            raise ValueError(f"weights must have shape {(differences.n,)}, got {weights.shape}")
-        weights = np.repeat(weights, n_classes - 1)
+        weights = np.repeat(as_weights(weights, differences.n), n_classes - 1)
     start = init.sites if isinstance(init, DifferenceApproximation) else init
     y = np.ones(differences.size)
     approximation = method(prior, y, likelihood, weights=weights, init=start)

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.solvers.newton import EPS
 from gpclass.likelihoods.base import TiltedMoments
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Part of the largest marginal variance below which another is rounding of zero.
 KNOWN: Final = EPS**2
@@ -42,13 +40,7 @@ class Energy:
 
     @classmethod
     def of(cls, copies: Copies, posterior: SitePosterior) -> "Energy":
-        """Evaluate the tilted moments under a posterior's cavities.
-
-        Raises
-        ------
-        NotPositiveDefiniteError
-            Where a cavity is not proper, as negative site precisions can make it.
-        """
+        """Tilted moments under the cavities; NotPositiveDefiniteError if one is not proper."""
         posterior = posterior.with_covariance()
         cavities = Cavities.of(posterior, copies.count)
         if not cavities.proper:
@@ -81,10 +73,7 @@ class Energy:
         return d_mean, -0.5 * (d_var + d_mean * (self.moments.mean + m))
 
     def marginal_adjoints(self) -> "Adjoints":
-        """Derivatives by marginal means and variances at fixed sites, through eta.
-
-        They are zero for a latent whose variance the sites have reduced to zero, but for rounding.
-        """
+        """Derivatives by means and variances at fixed sites; zero for variances rounded to zero."""
         variance, count = self.posterior.variance, self.copies.count
         known = variance <= KNOWN * variance.max(initial=0.0)
         v = np.where(known, 1.0, variance)

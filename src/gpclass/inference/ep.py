@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities, CavityDetail, CavityTerms, Copies, Rows, match
@@ -16,19 +15,11 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import (
-    Limits,
-    SiteRule,
-    Solver,
-    Sweep,
-    first_to_converge,
-    mismatch,
-)
+from gpclass.inference.solvers.rule import SiteRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
+from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
 
 SCHEDULES: Final = ("parallel", "sequential")
 
@@ -41,10 +32,7 @@ class EPApproximation(Approximation):
     energy: Energy
 
     def evidence_pullback(self) -> Any:
-        """``d log Z_EP / dK``: ``(a a^T - R) / 2`` (RW06 eq. 5.27).
-
-        The EP energy is stationary in the sites, so only K moves it.
-        """
+        """``d log Z_EP / dK`` at fixed sites, where it is stationary (RW06 eq. 5.27)."""
         return self.posterior.pullback()
 
     def likelihood_gradient(self) -> Array:
@@ -122,14 +110,12 @@ class EP(GaussianMethod[EPApproximation]):
 
     Parameters
     ----------
-    schedule : {"parallel", "sequential"}, default="parallel"
-    max_iter : int, default=100
-        Sweeps over all rows, of the first solver.
-    tol : float, default=1e-8
+    schedule : {"parallel", "sequential"}
+    max_iter, fallback : int
+        Sweeps of the first solver, and of all that take over from it, in units of the first's.
+    tol : float
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
-    fallback : int, default=6
-        Sweeps of all solvers that take over from the first together, in units of `max_iter`.
 
     References
     ----------
@@ -161,8 +147,9 @@ class EP(GaussianMethod[EPApproximation]):
         concave = copies.likelihood.log_concave and copies.likelihood.smooth
         if concave and self.schedule == "parallel":
             sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-        limits = Limits(self.max_iter, self.fallback)
-        end = first_to_converge(rule, self._solvers(rule, concave), sites, limits)
+        end = first_to_converge(
+            rule, self._solvers(rule, concave), sites, self.max_iter, self.fallback
+        )
         energy = Energy.of(copies, end.sweep.posterior)
         return EPApproximation(*end.fields(rule, energy.value), energy)
 

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
@@ -13,8 +12,7 @@ from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import FOURTH, Implicit, difference, implicit_adjoints
 from gpclass.inference.solvers.rule import End, MarginalRule
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Central differences by a logarithm, of functions that quadrature has right to 1e-12.
 STEP: Final = 1e-3
@@ -23,22 +21,14 @@ STEP: Final = 1e-3
 @final
 @dataclass(frozen=True)
 class EnergyApproximation(Approximation):
-    """Sites of a method whose evidence is the EP energy.
-
-    The energy is stationary at EP's sites alone, so its gradient has a term for the movement of
-    the sites: see `gpclass.inference.solvers.response.implicit_adjoints`.
-    """
+    """Sites whose evidence is the EP energy; see `implicit_adjoints` for its gradient."""
 
     rule: MarginalRule
     energy: Energy
 
     @classmethod
     def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
-        """Take the EP energy at the end of an iteration.
-
-        Where precisions of both signs leave a row without a proper cavity, negative precisions are
-        set to zero, and the outcome says so.
-        """
+        """The EP energy at an end, less negative precisions if a cavity is not proper."""
         if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
             sites = end.sweep.posterior.sites
             positive = Sites(sites.nu, np.maximum(sites.tau, 0.0))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, SitePosterior
 from gpclass.inference.cavities import Copies
@@ -12,9 +11,8 @@ from gpclass.inference.method import GaussianMethod, check_limits
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch, Terms
 from gpclass.likelihoods.base import Likelihood
+from gpclass.linalg import Array
 from gpclass.priors import Prior, SiteFactor
-
-Array = NDArray[np.float64]
 
 
 @final
@@ -51,12 +49,8 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
     The mode is that of ``Psi(f) = sum_i w_i log p(y_i|f_i) - f^T K^-1 f / 2``, found by
     `gpclass.inference.solvers.newton`. The likelihood must be log-concave and smooth.
 
-    Parameters
-    ----------
-    max_iter : int, default=100
-        Newton steps.
-    tol : float, default=1e-10
-        Largest entry of the gradient of Psi by f at which the mode counts as found.
+    The mode counts as found where no entry of the gradient of Psi by f is above ``tol``;
+    ``max_iter`` counts Newton steps.
 
     References
     ----------
@@ -69,8 +63,6 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
     >>> q = Laplace()(np.eye(2), [1, -1], Logit())
     >>> q.posterior.mean.round(6)
     array([ 0.401058, -0.401058])
-    >>> q.outcome.name
-    'CONVERGED'
     """
 
     max_iter: int = 100

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
@@ -16,20 +15,12 @@ from gpclass.inference.method import GaussianMethod, check_choice, check_limits,
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import (
-    Limits,
-    MarginalRule,
-    Solver,
-    Sweep,
-    first_to_converge,
-    mismatch,
-)
+from gpclass.inference.solvers.rule import MarginalRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import Likelihood
+from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
 
 # A site of so many prior precisions, where no solver converges, is a posterior's collapse.
 COLLAPSED: Final = 1e6
@@ -93,10 +84,7 @@ class LinearisationRule(MarginalRule):
         return regress(self.copies.likelihood, y, m + offset, variance), weights
 
     def terms(self, v: Array) -> ConcaveTerms:
-        """Terms whose slope is the force under marginals of variance v.
-
-        Their second derivative is the steeper of the force's own and the linear fit's, ``-tau``.
-        """
+        """Terms of the force's slope: the steeper of its own and the linear fit's, ``-tau``."""
 
         def terms(f: Array, nearby: Terms | None) -> Terms:
             fit, weights = self._fit(f, v)
@@ -155,8 +143,9 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
         rule, sites = LinearisationRule(prior, copies), usable_sites(init, prior)
         sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
         damped = partial(NaturalSteps, rule, self.tol, outcome=Outcome.DAMPED)
-        limits = Limits(self.max_iter, self.fallback)
-        end = first_to_converge(rule, [self._first(rule), damped], sites, limits)
+        end = first_to_converge(
+            rule, [self._first(rule), damped], sites, self.max_iter, self.fallback
+        )
         collapsed = end.sweep.posterior.sites.tau * prior.diagonal > COLLAPSED
         if not end.outcome.converged and collapsed.any():
             end = end._replace(outcome=Outcome.NO_FIXED_POINT)

@@ -1,10 +1,10 @@
 """How an inference method is called: its arguments, checked and converted once for all methods."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Approximation
@@ -14,7 +14,6 @@ from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import DensePrior, Prior
 from gpclass.priors.joint import as_weights
 
-Array = NDArray[np.float64]
 A = TypeVar("A", bound=Approximation, covariant=True)
 
 
@@ -47,17 +46,9 @@ class GaussianMethod(ABC, Generic[A]):
     ) -> A:
         """Approximate ``p(f | y)`` and the evidence.
 
-        Parameters
-        ----------
-        prior : Prior, or array-like of shape (n, n)
-            Prior of the latent values; an array is taken as `DensePrior`.
-        y : array-like of shape (n,)
-            Labels, -1 or +1.
-        likelihood : Likelihood
-        weights : array-like of shape (n,), default=None
-            Powers of the likelihood terms: a whole number is the row repeated.
-        init : Approximation or Sites, default=None
-            Where to start; None: at the prior.
+        ``prior`` may be an (n, n) array, for a `DensePrior`. ``y``, shape (n,), has labels -1 or
+        +1. ``weights``, shape (n,), are powers of the likelihood terms: a whole number is the row
+        repeated. ``init`` is where to start; None: at the prior.
 
         Raises
         ------
@@ -66,9 +57,8 @@ class GaussianMethod(ABC, Generic[A]):
         NotPositiveDefiniteError
             Where K is not positive semi-definite.
         """
-        data = as_problem(prior, y, weights)
-        copies = Copies(likelihood, data.y, data.weights, data.offset)
-        return self.approximate(data.prior, copies, initial_sites(init, data.prior.n))
+        prior, copies = as_problem(prior, y, likelihood, weights)
+        return self.approximate(prior, copies, initial_sites(init, prior.n))
 
     @abstractmethod
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> A:
@@ -90,16 +80,9 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {choices}, got {value!r}")
 
 
-class BinaryProblem(NamedTuple):
-    """What every method is called with, checked and converted."""
-
-    prior: Prior
-    y: Array
-    weights: Array
-    offset: Array
-
-
-def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> BinaryProblem:
+def as_problem(
+    prior: Prior | ArrayLike, y: ArrayLike, likelihood: Likelihood, weights: ArrayLike | None
+) -> tuple[Prior, Copies]:
     """Check and convert the arguments of a method; ValueError where they are bad."""
     if not isinstance(prior, Prior):
         prior = DensePrior(np.ascontiguousarray(prior, dtype=np.float64))
@@ -112,7 +95,7 @@ def as_problem(prior: Prior | ArrayLike, y: ArrayLike, weights: ArrayLike | None
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError("y must hold -1 and +1 only")
     offset = np.zeros(prior.n) if prior.mean is None else prior.mean
-    return BinaryProblem(prior, labels, as_weights(weights, prior.n), offset)
+    return prior, Copies(likelihood, labels, as_weights(weights, prior.n), offset)
 
 
 def initial_sites(init: Approximation | Sites | None, n: int) -> Sites | None:

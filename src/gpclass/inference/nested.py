@@ -5,19 +5,17 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.inference import EP
+from gpclass.inference.approximation import OfBinary
 from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
-from gpclass.inference.of_binary import OfBinary
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.priors.classes import ClassPosterior, ClassSites
 from gpclass.priors.joint import JointPrior, as_codes, as_weights
 from gpclass.priors.nested import NestedFactor, NestedPrior
-
-Array = NDArray[np.float64]
 
 
 @final
@@ -56,18 +54,10 @@ def nested_ep(
 ) -> NestedApproximation:
     """Multinomial probit by nested EP (Riihimäki, Jylänki & Vehtari, 2013).
 
-    Parameters
-    ----------
-    prior : JointPrior
-    codes : array-like of shape (n,)
-        Classes of the rows, integers from 0.
-    method : EP, default=None
-        Settings of the binary EP.
-    weights : array-like of shape (n,), default=None
-        A whole number repeats the row. For another, w, it is ceil(w) copies of the row, and the
-        power a = w / ceil(w) acts on each probit term under the copy's u: ``int N(u) prod_j
-        Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself.
-    init : NestedApproximation or Sites, default=None
+    ``codes``, shape (n,), has the rows' classes from 0; ``method`` the settings of the binary EP. A
+    weight that is a whole number repeats the row. For another, w, it is ceil(w) copies of the row,
+    and the power a = w / ceil(w) acts on each probit term under the copy's u: ``int N(u) prod_j
+    Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself.
 
     Raises
     ------
@@ -78,9 +68,6 @@ def nested_ep(
 
     Examples
     --------
-    With latents of no variance each of three classes is as probable as the others, which EP
-    meets nearly:
-
     >>> import numpy as np
     >>> from gpclass.priors.classes import ClassPrior
     >>> q = nested_ep(ClassPrior(1e-12 * np.eye(2), 3), [0, 2])

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 
 @final
@@ -14,12 +13,8 @@ Array = NDArray[np.float64]
 class Sites:
     """Gaussian sites ``exp(nu_i f_i - tau_i f_i^2 / 2)``, one a training point.
 
-    Parameters
-    ----------
-    nu : ndarray of shape (n,)
-        First natural parameter, RW06 eq. 3.67: site precision times site mean.
-    tau : ndarray of shape (n,)
-        Site precision, the second natural parameter.
+    ``nu`` is site precision times site mean (RW06 eq. 3.67), ``tau`` the site precision; shape
+    (n,) each.
 
     Examples
     --------

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpclass.inference.approximation import Outcome
 from gpclass.inference.method import check_limits
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
+from gpclass.linalg import Array
 from gpclass.priors.classes import ClassPosterior, ClassSites
 from gpclass.priors.joint import JointPrior, as_codes, as_weights
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 # Probabilities below this are not divided by their squares.
 TINY_PROBABILITY: Final = 1e-150
@@ -22,11 +20,7 @@ TINY_PROBABILITY: Final = 1e-150
 @final
 @dataclass(frozen=True)
 class SoftmaxApproximation:
-    """The Gaussian at the softmax's mode.
-
-    ``log_evidence`` is Laplace's approximation of ``log p(y | X, theta)``, in nats; ``n_iter``
-    counts Newton steps, ``n_factorisations`` factors of C + 1 matrices each.
-    """
+    """The Gaussian at the softmax's mode; a factorisation here is of C + 1 matrices."""
 
     posterior: ClassPosterior
     log_evidence: float

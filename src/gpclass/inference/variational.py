@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
@@ -14,21 +13,11 @@ from gpclass.inference.method import GaussianMethod, check_choice, check_limits,
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.rule import (
-    End,
-    Limits,
-    MarginalRule,
-    Sweep,
-    first_to_converge,
-    mismatch,
-)
+from gpclass.inference.solvers.rule import End, MarginalRule, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import ExpectedLogProb
+from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
-
-EVIDENCES: Final = ("bound", "ep")
 
 
 @final
@@ -39,10 +28,7 @@ class VariationalApproximation(Approximation):
     copies: Copies
 
     def evidence_pullback(self) -> Any:
-        """``d bound / dK``: ``(a a^T - R) / 2``.
-
-        The bound is stationary in the posterior, so only the prior moves it.
-        """
+        """``d bound / dK`` at a fixed posterior, where the bound is stationary."""
         return self.posterior.pullback()
 
     def likelihood_gradient(self) -> Array:
@@ -104,18 +90,18 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
     return Sites(weights * expected.d_mean + tau * m, tau)
 
 
-def maximise_bound(rule: MarginalRule, sites: Sites, tol: float, limits: Limits) -> End:
-    """Maximise the objective of a rule over all Gaussians, from sites.
-
-    Log-concave likelihoods begin with `VarianceIteration`; natural-gradient steps with a line
-    search serve the others, and take over where it fails.
-    """
+def maximise_bound(
+    rule: MarginalRule, sites: Sites, tol: float, max_iter: int, fallback: int
+) -> End:
+    """Maximise a rule's objective by `VarianceIteration`, or `NaturalSteps` where that fails."""
     likelihood = rule.copies.likelihood
     steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)
     if not (likelihood.log_concave and likelihood.smooth):
-        return first_to_converge(rule, [steps, steps], sites, limits)
+        return first_to_converge(rule, [steps, steps], sites, max_iter, fallback)
     sites = Sites(sites.nu, np.maximum(sites.tau, 0.0))
-    return first_to_converge(rule, [partial(VarianceIteration, rule, tol), steps], sites, limits)
+    return first_to_converge(
+        rule, [partial(VarianceIteration, rule, tol), steps], sites, max_iter, fallback
+    )
 
 
 @final
@@ -130,13 +116,9 @@ class Variational(GaussianMethod[Approximation]):
     for other likelihoods, natural-gradient steps with a line search take over. The likelihood must
     be nowhere zero.
 
-    Parameters
-    ----------
-    evidence : {"bound", "ep"}, default="bound"
-        What `log_evidence` is: the bound, or the EP energy at the same sites, which is closer to
-        the truth and a better objective for hyperparameters (Li, John & Solin 2023).
-    max_iter, tol, fallback
-        As in `EP`.
+    ``evidence`` says what `log_evidence` is: the bound, or the EP energy at the same sites, which
+    is closer to the truth and a better objective for hyperparameters (Li, John & Solin 2023). The
+    other settings are those of `EP`.
 
     References
     ----------
@@ -160,14 +142,15 @@ class Variational(GaussianMethod[Approximation]):
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        check_choice("evidence", self.evidence, EVIDENCES)
+        check_choice("evidence", self.evidence, ("bound", "ep"))
         check_limits(self.max_iter, self.tol, self.fallback)
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> Approximation:
         """Maximise the bound."""
         rule = VariationalRule(prior, copies)
-        limits = Limits(self.max_iter, self.fallback)
-        end = maximise_bound(rule, usable_sites(init, prior), self.tol, limits)
+        end = maximise_bound(
+            rule, usable_sites(init, prior), self.tol, self.max_iter, self.fallback
+        )
         if self.evidence == "ep":
             return EnergyApproximation.of(rule, end)
         return VariationalApproximation(*end.fields(rule, end.sweep.objective), copies)

@@ -8,7 +8,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.kernels.precomputed import Precomputed
 
-# name -> class: what `from_recipe` may build, and nothing else
 KNOWN: Final[dict[str, type[Any]]] = {
     "Precomputed": Precomputed,
     **{

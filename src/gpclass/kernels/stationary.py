@@ -150,10 +150,8 @@ class _RationalQuadratic(LogDifferentiable):
     def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
         self._alpha = float(kernel.alpha)
-        self._free = (
-            not kernel.hyperparameter_alpha.fixed,
-            not kernel.hyperparameter_length_scale.fixed,
-        )
+        settings = kernel.hyperparameter_alpha, kernel.hyperparameter_length_scale
+        self._free = [not setting.fixed for setting in settings]
         self._distances = Distances(X, X_new, kernel.length_scale, gram=True)
 
     def _q(self, rows: slice, cols: slice) -> Array:
@@ -188,10 +186,8 @@ class _ExpSineSquared(LogDifferentiable):
         self.n_theta = int(kernel.n_dims)
         self._scale = float(kernel.length_scale)
         self._period = float(kernel.periodicity)
-        self._free = (
-            not kernel.hyperparameter_length_scale.fixed,
-            not kernel.hyperparameter_periodicity.fixed,
-        )
+        settings = kernel.hyperparameter_length_scale, kernel.hyperparameter_periodicity
+        self._free = [not setting.fixed for setting in settings]
         # the sine multiplies the error of r by 1 / p: only differences are exact enough
         self._distances = Distances(X, X_new, 1.0, gram=False)
 

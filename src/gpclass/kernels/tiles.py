@@ -6,7 +6,6 @@ is in the processor's cache. Of a symmetric matrix only the lower triangle is ev
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import singledispatch
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -86,15 +85,10 @@ class _Opaque(BoundKernel):
             values, gradients = self._kernel(self._X, eval_gradient=True)
             self._values = np.asarray(values, dtype=np.float64)
             self._gradients = np.asarray(gradients, dtype=np.float64)
-        contracted: Array = np.einsum("ij,ijk->k", G, self._gradients[rows, cols])
-        return contracted
+        return np.asarray(np.einsum("ij,ijk->k", G, self._gradients[rows, cols]))
 
 
-@singledispatch
-def _bind(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
-    return _Opaque(kernel, X, X_new)
-
-
+_RULES: dict[type[Any], Callable[..., BoundKernel]] = {}
 Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
 
 
@@ -105,7 +99,7 @@ def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
     """
 
     def register(rule: Rule) -> Rule:
-        _bind.register(kernel_class, rule)
+        _RULES[kernel_class] = rule
         return rule
 
     return register
@@ -114,10 +108,10 @@ def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
 def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
     """Bind a kernel to training inputs, and to new inputs for the columns if given."""
     cls = type(kernel)
-    owner = next((c for c in cls.__mro__ if c in _bind.registry), object)
-    if owner is object or cls.__call__ is not owner.__call__:
+    owner = next((c for c in cls.__mro__ if c in _RULES), None)
+    if owner is None or cls.__call__ is not owner.__call__:
         return _Opaque(kernel, X, X_new)
-    return _bind(kernel, X, X_new)
+    return _RULES[owner](kernel, X, X_new)
 
 
 def read_inputs(kernel: Any, X: Any) -> Any:

@@ -145,8 +145,11 @@ def tilted_moments(likelihood: _Pointwise, y: Array, mean: Array, var: Array) ->
     d, d2 = tilted.d_mean, tilted.d2_mean
     is_rare = y == rare
     log_z = np.where(is_rare, tilted.log_z, np.log1p(-q))
-    d_mean = np.where(is_rare, d, -ratio * d)
-    d2_mean = np.where(is_rare, d2, -ratio * (d2 + (1.0 + ratio) * d * d))
+    # where the rare label is impossible its slope may be too large to be squared
+    other = ~is_rare & (ratio > 0.0)
+    slope, bend = np.where(other, d, 0.0), np.where(other, d2, 0.0)
+    d_mean = np.where(is_rare, d, -ratio * slope)
+    d2_mean = np.where(is_rare, d2, -ratio * (bend + (1.0 + ratio) * slope * slope))
     variance = v * np.where(is_rare, tilted.variance, 1.0 + v * d2_mean)
     return TiltedMoments(
         *(a.reshape(shape) for a in (log_z, m + v * d_mean, variance, d_mean, d2_mean))

@@ -200,9 +200,11 @@ def anneal(
     log_weights = run.log_weights + base.gaussian.log_mass
     top = float(log_weights.max())
     w = np.exp(log_weights - top)
+    # delta method: the standard error of the mean over the mean
+    error = float(w.std(ddof=1) / (np.sqrt(len(w)) * w.mean())) if len(w) > 1 else float("inf")
     return EvidenceEstimate(
         log_evidence=top + float(np.log(w.mean())),
-        standard_error=_error_of_log_mean(w),
+        standard_error=error,
         effective_sample_size=float(w.sum() ** 2 / (w @ w)),
         log_weights=log_weights,
         temperatures=temperatures,
@@ -248,10 +250,10 @@ def _run(
         if t + 1 < n_steps:
             power = float(temperatures[t + 1])
             near = min(proposals, key=lambda proposal: abs(np.log(proposal.power / power)))
-            chains, counts = slice_step(
+            chains, taken, _ = slice_step(
                 near, power, base.terms, problem.log_likelihood, chains, rng
             )
-            n_evaluations += counts.n_evaluations
+            n_evaluations += taken
             ratio = chains.log_likelihood - base.terms.log_value(chains.f)
             scale = n_chains * deviation[t] * ratio.std()
             if scale > 0.0:
@@ -289,10 +291,3 @@ def _smooth(x: Array) -> Array:
     low = np.maximum(np.arange(len(x)) - 7, 0)
     high = np.minimum(np.arange(len(x)) + 8, len(x))
     return np.asarray((total[high] - total[low]) / (high - low))
-
-
-def _error_of_log_mean(w: Array) -> float:
-    """Standard error of ``log mean(w)``: that of the mean over the mean."""
-    if len(w) == 1:
-        return float("inf")
-    return float(w.std(ddof=1) / (np.sqrt(len(w)) * w.mean()))

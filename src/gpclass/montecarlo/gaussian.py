@@ -115,10 +115,10 @@ class LatentGaussian:
     def given(self, terms: SiteTerms) -> "LatentGaussian":
         """Multiply a prior by Gaussian terms: ``q(f) = p(f) prod_i term_i / Z``.
 
-        In the coordinates u of the prior its precision is ``M = I + root^T W root``, and ``log Z =
-        b^T mean / 2 - log |M| / 2``. For C > 1 the result holds ``2 (C n)^2`` doubles. Raises
-        ValueError where this is not a prior, NotPositiveDefiniteError where M is not positive
-        definite.
+        In the coordinates u of the prior its precision is ``M = I + root^T W root``, and
+        ``log Z = b^T mean / 2 - log |M| / 2``. For C > 1 the result holds ``2 (C n)^2`` doubles.
+        Raises ValueError where this is not a prior, NotPositiveDefiniteError where M is not
+        positive definite.
         """
         if self.mean.any() or self.log_mass != 0.0:
             raise ValueError("sites multiply a prior, and this Gaussian was given some already")

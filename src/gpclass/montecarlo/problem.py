@@ -64,16 +64,16 @@ def make_problem(
     """Check the arguments and factorise the prior; a `ClassLikelihood` makes it one of classes."""
     if isinstance(likelihood, ClassLikelihood):
         return _class_problem(as_class_prior(K, y), y, likelihood, weights)
-    checked = as_problem(K, y, weights)
-    labels, offset = checked.y[:, None], checked.offset[:, None]
+    given, data = as_problem(K, y, likelihood, weights)
+    labels, offset = data.y[:, None], data.offset[:, None]
     shifted = bool(offset.any())
 
     def log_likelihood(f: Array) -> Array:
         log_p = likelihood.log_prob(labels, f + offset if shifted else f)
-        return np.asarray(np.einsum("i,ij->j", checked.weights, log_p))
+        return np.asarray(np.einsum("i,ij->j", data.weights, log_p))
 
-    prior = LatentGaussian.prior(checked.prior)
-    return LatentProblem(checked.prior, prior, checked.y, checked.weights, 1, log_likelihood)
+    prior = LatentGaussian.prior(given)
+    return LatentProblem(given, prior, data.y, data.weights, 1, log_likelihood)
 
 
 def as_class_prior(K: Any, codes: ArrayLike) -> ClassPrior:

@@ -198,11 +198,7 @@ class SamplePosterior:
 
 def _log_average(likelihood: Likelihood, label: Array, mean: Array, variance: Array) -> Array:
     """``log mean_s P(label)``, shape (WIDTH,), for means of shape (S, WIDTH)."""
-    shape = mean.shape
-    log_z = likelihood.tilted_moments(
-        np.broadcast_to(label, shape).ravel(),
-        mean.ravel(),
-        np.broadcast_to(variance, shape).ravel(),
-    ).log_z.reshape(shape)
+    labels, variances = (np.broadcast_to(x, mean.shape).ravel() for x in (label, variance))
+    log_z = likelihood.tilted_moments(labels, mean.ravel(), variances).log_z.reshape(mean.shape)
     top = log_z.max(axis=0)
     return np.asarray(top + np.log(np.exp(log_z - top).mean(axis=0)))

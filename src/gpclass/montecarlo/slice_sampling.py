@@ -192,9 +192,11 @@ def sample(
     n_evaluations = n_stuck = 0
     reporter = Reporter(progress, n_steps, "elliptical slice sampling")
     for step in range(n_steps):
-        chains, counts = slice_step(proposal, 1.0, proposal.terms, log_likelihood, chains, rng)
-        n_evaluations += counts.n_evaluations
-        n_stuck += counts.n_stuck
+        chains, taken, stuck = slice_step(
+            proposal, 1.0, proposal.terms, log_likelihood, chains, rng
+        )
+        n_evaluations += taken
+        n_stuck += stuck
         draw, rest = divmod(step + 1 - length.n_burn, length.thin)
         if draw > 0 and rest == 0:
             f[:, draw - 1], values[draw - 1] = chains

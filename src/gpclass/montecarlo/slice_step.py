@@ -20,13 +20,6 @@ class Chains(NamedTuple):
     log_likelihood: Array
 
 
-class StepCounts(NamedTuple):
-    """What a step took: values of the log likelihood, and chains that found no other point."""
-
-    n_evaluations: int
-    n_stuck: int
-
-
 def slice_step(
     proposal: Proposal,
     power: float,
@@ -34,9 +27,11 @@ def slice_step(
     log_likelihood: Callable[[Array], Array],
     chains: Chains,
     rng: np.random.Generator,
-) -> tuple[Chains, StepCounts]:
+) -> tuple[Chains, int, int]:
     """Move every chain once, leaving ``p(f) p(y|f)^power prod_i site_i^(1 - power)`` invariant.
 
+    Returns the chains, the values of the log likelihood that this took and the chains that found
+    no other point.
     The slice is that of the target over the proposal, whose ellipses are used. Murray, Adams and
     MacKay, Elliptical slice sampling, AISTATS 2010, Figure 2; with a Gaussian that is not the
     prior: Nishihara, Murray and Adams, JMLR 15, 2014.
@@ -81,4 +76,4 @@ def slice_step(
     other *= np.sin(angle)
     centred += other
     centred += mean
-    return Chains(centred, values), StepCounts(n_evaluations, len(searching))
+    return Chains(centred, values), n_evaluations, len(searching)

@@ -123,8 +123,8 @@ class ClassPrior(JointPrior):
     def preconditioner(self, omega: Array) -> Preconditioner | None:
         """``(K^-1 + diag(omega))^-1`` where the classes share K: one factor, not C + 1.
 
-        With ``B = I + S K S``, ``S = diag(omega)^1/2``: ``Z = (I + S^2 K)^-1 R``, ``K Z = (R - Z) /
-        omega``.
+        With ``B = I + S K S``, ``S = diag(omega)^1/2``: ``Z = (I + S^2 K)^-1 R`` and
+        ``K Z = (R - Z) / omega``.
         """
         if not self.shared:
             return None
@@ -243,12 +243,10 @@ class DenseClasses(JointPriorForm):
         held = covariances if len(kernels) > 1 else covariances[0]
         return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
 
-    def pull(self, kernels: Sequence[Any], X: Any, prior: ClassPrior | None, G: Array) -> Array:
-        """Gradient by the theta of each kernel in turn; the prior spares its evaluation."""
+    def pull(self, kernels: Sequence[Any], X: Any, prior: ClassPrior, G: Array) -> Array:
+        """Gradient by the theta of each kernel in turn."""
         each = G[None] if G.ndim == 2 else G
-        known: Sequence[Array | None] = (None,) * len(each)
-        if prior is not None:
-            known = prior.covariances[: len(each)]
+        known = prior.covariances[: len(each)]
         parts = [
             pullback(kernel, X, cotangent, K=K)
             for kernel, cotangent, K in zip(kernels, each, known, strict=True)

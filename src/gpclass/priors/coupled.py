@@ -32,8 +32,8 @@ class CoupledFactor(JointFactor):
     """Factor of C independent processes, given sites of precision W; see `JointFactor`.
 
     With ``B_c = I + S_c K_c S_c = L_c L_c^T``, ``S_c = diag(d_c)^1/2``, ``E_c = S_c B_c^-1 S_c``,
-    ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities: ``F = W (I + K W)^-1 = E - E R
-    P^-1 R^T E``. The cost is linear in C; K is never inverted.
+    ``P = sum_c E_c = L_P L_P^T`` and R that stacks C identities:
+    ``F = W (I + K W)^-1 = E - E R P^-1 R^T E``. The cost is linear in C; K is never inverted.
 
     ``L`` of shape (C, n, n) holds L_c in its lower triangles and E_c, whose diagonals are
     ``E_diagonal``, in its strict upper ones: half the memory of both. ``L_P`` is lower triangular,

@@ -44,9 +44,9 @@ class JointFactor(ABC):
     """Factor of the prior of C latent functions, given sites of precision W.
 
     ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the C latent values of row i; d of shape (n, C) is
-    zero in the rows without a site. In what follows ``F = W (I + K W)^-1``, so that ``Sigma = (K^-1
-    + W)^-1 = K - K F K``; vectors of all n C latent values are arrays of shape (n, C). ``log_det``
-    is ``log |I + W K|``.
+    zero in the rows without a site. In what follows ``F = W (I + K W)^-1``, so that
+    ``Sigma = (K^-1 + W)^-1 = K - K F K``; vectors of all n C latent values are arrays of shape (n,
+    C). ``log_det`` is ``log |I + W K|``.
 
     Laws: ``solve(B) + W K solve(B) = B``; variances, ``predict`` and ``joint`` are those of Sigma.
     """

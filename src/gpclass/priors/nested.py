@@ -34,9 +34,9 @@ class NestedPrior(Prior):
     is nested EP for the multinomial probit, since its inner iteration approximates a tilted
     distribution of just these terms. ``class_sites`` are its sites in the classes' latents.
 
-    ``K_g = A K A^T + U`` is never formed: with u integrated out, site precisions tau become ``W_i =
-    diag(d_i) - d_i d_i^T / sum(d_i)`` in the latents f of a row, where ``d_y = 1`` and ``d_j =
-    tau_j``, and the prior of the classes answers.
+    ``K_g = A K A^T + U`` is never formed: with u integrated out, site precisions tau become
+    ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)`` in the latents f of a row, where ``d_y = 1`` and
+    ``d_j = tau_j``, and the prior of the classes answers.
 
     A row that is given m times has m values of u, and the latents of its copies stay exchangeable:
     sites are kept as totals over the copies, ``multiply`` is about the copies' mean, whose u has
@@ -130,8 +130,8 @@ class NestedPrior(Prior):
     def class_sites(self, nu: Array, tau: Array) -> ClassSites:
         """Sites in the classes' latents f, with u integrated out.
 
-        A row's ``sum_j nu_j g_j - tau_j g_j^2 / 2`` becomes ``b^T f - f^T W f / 2`` with ``b_j =
-        -(nu_j - tau_j N / T)`` and ``b_y = m N / T`` for N the sum of nu and T that of d.
+        A row's ``sum_j nu_j g_j - tau_j g_j^2 / 2`` becomes ``b^T f - f^T W f / 2`` with
+        ``b_j = -(nu_j - tau_j N / T)`` and ``b_y = m N / T`` for N the sum of nu and T that of d.
         """
         return ClassSites(self.given_u(nu, tau), self.precisions(tau))
 
@@ -172,10 +172,10 @@ class NestedPrior(Prior):
 class NestedFactor(SiteFactor):
     """A `NestedPrior` given site precisions; see `SiteFactor` for what is answered.
 
-    With ``B = A^T (I + T U)^-1 r`` the solution x of ``(I + T K_g) x = r`` has ``A^T x = (I + W
-    K)^-1 B``, whose entries at the other classes are -x. ``|I + T K_g|`` is ``|I + W K|`` times ``1
-    + sum_j tau_j / m`` for every copy of every row. ``coupled`` is the factor of the classes' prior
-    given the sites without u, None where all precisions are zero.
+    With ``B = A^T (I + T U)^-1 r`` the solution x of ``(I + T K_g) x = r`` has
+    ``A^T x = (I + W K)^-1 B``, whose entries at the other classes are -x. ``|I + T K_g|`` is
+    ``|I + W K|`` times ``1 + sum_j tau_j / m`` for every copy of every row. ``coupled`` is the
+    factor of the classes' prior given the sites without u, None where all precisions are zero.
     """
 
     has_products: ClassVar[bool] = False
@@ -217,8 +217,8 @@ class NestedFactor(SiteFactor):
     def covariance(self) -> "NestedCovariance":
         """Marginal variances for one copy of each row, and the gradient.
 
-        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``; for one copy ``g_j = f^
-        - f_j + N(0, m / t)``, f^ the mean of f weighted by d.
+        Given f, a row's u is Gaussian of precision ``t = m + sum_j tau_j``; for one copy
+        ``g_j = f^ - f_j + N(0, m / t)``, f^ the mean of f weighted by d.
         """
         if self.coupled is None:
             return NestedCovariance(self, self.prior.diagonal)

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference import Approximation, InferenceMethod
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 from gpclass.testing.comparison import check_close, difference
-
-Array = NDArray[np.float64]
 
 # Step of the differences; they are of fourth order, so it can stay far above a tolerance.
 STEP = 1e-3
@@ -34,15 +32,8 @@ def check_inference(
     gradients by K and by the likelihood's hyperparameters against central differences; arguments
     unchanged. Site precisions may have either sign.
 
-    Parameters
-    ----------
-    method : InferenceMethod
-    likelihood : Likelihood
-        With ``p(-1 | f) = p(+1 | -f)``.
-    n, seed : int
-        Rows of the random problems, and their seed.
-    rtol, gradient_rtol : float
-        Tolerance of equalities, and of gradients against differences.
+    The likelihood has ``p(-1 | f) = p(+1 | -f)``. The random problems have n rows. ``rtol`` is the
+    tolerance of equalities, ``gradient_rtol`` that of gradients against differences.
 
     Raises
     ------

@@ -4,13 +4,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.kernels import cross, diagonal, evaluate, pullback
-from gpclass.linalg import symmetric_eigen
+from gpclass.linalg import Array, symmetric_eigen
 from gpclass.testing.comparison import difference
-
-Array = NDArray[np.float64]
 
 # Step of the central differences in log-hyperparameters.
 _STEP = 5e-5
@@ -33,11 +30,7 @@ def check_kernel(kernel: Any, X: Any) -> None:
     - *pullback*: ``pullback(kernel, X, G)`` agrees with these differences, with and without K
     - *sum* and *product*: all of this holds for ``kernel + 0.5`` and ``2 * kernel`` too
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    X : array-like of shape (n, d) or sequence of n objects
-        A few inputs (5 to 50) that differ from each other.
+    ``X`` has a few inputs (5 to 50) that differ from each other.
 
     Raises
     ------

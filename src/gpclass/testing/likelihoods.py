@@ -4,13 +4,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 from gpclass.testing.comparison import difference
-
-Array = NDArray[np.float64]
 
 # Where the laws are checked: latent values off the threshold at 0, and Gaussians that are narrow,
 # of unit scale and wide on the scale of a sigmoid.
@@ -59,11 +57,8 @@ def check_likelihood(likelihood: Likelihood) -> None:
       ``variance >= 0``, ``Omega > 0`` and probabilities in [0, 1]
     - *shapes*: arguments broadcast against each other
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0. Free
-        hyperparameters must stay valid when changed by 0.4 per cent.
+    The likelihood is smooth on the scale of one but for a jump at f = 0. Free hyperparameters must
+    stay valid when changed by 0.4 per cent.
 
     Raises
     ------
@@ -145,11 +140,7 @@ def _check_no_spread(likelihood: Likelihood) -> None:
 
 
 class _Sites(NamedTuple):
-    """One label under Gaussians of one variance, and a rule for integrals over these.
-
-    ``x`` (standardised) and ``weights``, which sum to one, are nodes of shape (n_nodes, n);
-    ``log_p`` is the label's log probability there.
-    """
+    """One label under Gaussians of one variance; standardised nodes and weights, (n_nodes, n)."""
 
     y: Array
     mean: Array

@@ -1,15 +1,14 @@
 """The laws of a prior."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.linalg import Array
 from gpclass.priors import Prior, PriorForm, SiteFactor
 from gpclass.testing.comparison import check_close
-
-Array = NDArray[np.float64]
 
 
 def check_prior(
@@ -20,17 +19,10 @@ def check_prior(
     Site precisions of one sign and of both; every answer against its formula in dense matrices;
     `NotPositiveDefiniteError` for precisions so negative that the posterior is not proper.
 
-    Parameters
-    ----------
-    prior : Prior
-        With at most a few hundred latent values (the checks cost n^3), not all of variance zero.
-    seed : int, default=0
-        Of the random site precisions and vectors.
-    rtol : float, default=1e-8
-        Relative to the largest entry of what is compared, or of what cancels in it.
-    for_ep_only : bool, default=False
-        Leave out negative precisions and cotangents of K, which EP on log-concave likelihoods
-        does not need.
+    The prior has at most a few hundred latent values (the checks cost n^3), not all of variance
+    zero. ``rtol`` is relative to the largest entry of what is compared, or of what cancels in it.
+    ``for_ep_only`` leaves out negative precisions and cotangents of K, which EP on log-concave
+    likelihoods does not need.
 
     Raises
     ------

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
 from gpclass import linalg
@@ -23,8 +22,7 @@ from gpclass.inference.solvers.rule import (
     mismatch,
     rounding_of_sites,
 )
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Steps of one inner minimisation, and trials of one line search.
 INNER_STEPS: Final = 10
@@ -46,11 +44,7 @@ MEMORY: Final = 8
 
 
 def _fixed_point(tried: list[Array], found: list[Array]) -> Array:
-    """Fixed point of the map ``tried -> found``, by Anderson acceleration.
-
-    The combination of ``found``, with coefficients that add up to one, of least residual
-    ``found - tried`` (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
-    """
+    """Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 2011) of ``tried -> found``."""
     if len(tried) == 1:
         return found[-1]
     residuals = np.array(found) - np.array(tried)
@@ -68,10 +62,7 @@ class _Marginals(NamedTuple):
 
 @dataclass
 class _Outer:
-    """Marginals to try next (``eta``), those that raise the value (``plain``), and what was tried.
-
-    Coordinates are means in prior deviations and logarithms of variances, free of constraints.
-    """
+    """Marginals to try next, those of the plain step, and what was tried, in free coordinates."""
 
     deviation: Array
     eta: _Marginals
@@ -82,7 +73,6 @@ class _Outer:
 
     @classmethod
     def at(cls, posterior: SitePosterior, deviation: Array) -> "_Outer":
-        """Begin at the marginals of a posterior."""
         eta = _Marginals(posterior.mean, posterior.variance)
         return cls(deviation, eta, eta)
 
@@ -97,7 +87,6 @@ class _Outer:
         self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
 
     def take_back(self) -> None:
-        """Return to the plain step, which raises the value."""
         self.eta, self.tried, self.found = self.plain, [], []
 
     def falls(self, inner: "_Inner") -> bool:
@@ -200,11 +189,7 @@ class DoubleLoop:
         return at, made
 
     def _newton_direction(self, at: _Inner) -> Sites:
-        """Newton's direction of the convex inner problem, by conjugate gradients.
-
-        Its Hessian is the covariance of ``(f, -f^2 / 2)`` under the posterior, plus that under
-        each tilted density over the count of copies.
-        """
+        """Newton's direction of the convex inner problem, by conjugate gradients."""
         posterior, (x, v), tilted = at.energy.posterior, at.energy.cavities, at.energy.moments
         if not posterior.factor.has_products:
             return at.step

@@ -72,25 +72,20 @@ class NaturalSteps:
         return best.end(sweep, outcome, max(n_iter, 1), made)
 
     def _line_search(self, sweep: Sweep, step: float) -> tuple[Sweep | None, float, int]:
-        """First of the steps s, s / 2, ... that can be taken, its size, and the factorisations."""
+        """First usable one of the steps s, s / 2, ..., its size, and the factorisations."""
         made = 0
         while step >= SMALLEST_STEP:
-            following = self._step(sweep, step)
+            moved = sweep.posterior.sites.damped_towards(sweep.target, step)
             made += 1
-            if following is not None:
+            try:
+                following = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, moved))
+            except NotPositiveDefiniteError:
+                step *= 0.5
+                continue
+            if np.isfinite(following.residual) and not falls(self.rule, sweep, following):
                 return following, step, made
             step *= 0.5
         return None, step, made
-
-    def _step(self, sweep: Sweep, step: float) -> Sweep | None:
-        """Take a step; None where it leaves the domain or the objective falls."""
-        moved = sweep.posterior.sites.damped_towards(sweep.target, step)
-        try:
-            following = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, moved))
-        except NotPositiveDefiniteError:
-            return None
-        usable = np.isfinite(following.residual) and not falls(self.rule, sweep, following)
-        return following if usable else None
 
 
 def _turns_back(before: Sweep, after: Sweep) -> bool:

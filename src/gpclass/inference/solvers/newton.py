@@ -1,15 +1,15 @@
 """The mode of a sum of concave terms under a Gaussian prior, by a safeguarded Newton iteration."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import Outcome
+from gpclass.linalg import Array
 from gpclass.priors import Prior, SiteFactor
-
-Array = NDArray[np.float64]
+from gpclass.priors.joint import Preconditioner
 
 EPS: Final = float(np.finfo(np.float64).eps)
 # Halvings of a step in a line search; 2^-40 of a step changes nothing that float64 can tell.
@@ -45,10 +45,7 @@ class ConcaveTerms(Protocol):
 
 
 class ModePoint(NamedTuple):
-    """A point of the search for a mode: ``f = K a``, the objective, and its gradient by f.
-
-    The objective is ``sum_i term_i(f_i) - f^T K^-1 f / 2``, its gradient ``terms.first - a``.
-    """
+    """A point ``f = K a``, ``sum_i term_i(f_i) - f^T K^-1 f / 2``, and its gradient by f."""
 
     a: Array
     f: Array
@@ -112,11 +109,11 @@ class NewtonSearch:
                 direction = factor.solve(point.residual)
             following = self._line_search(point, direction)
             if following is None:
-                return FoundMode(
-                    point, factor, self._outcome_at_rest(point), n_iter, n_factorisations
-                )
+                outcome = self._outcome_at_rest(point)
+                break
             point = following
-        outcome = Outcome.CONVERGED if point.size <= self.tol else Outcome.MAX_ITER
+        else:
+            outcome = Outcome.CONVERGED if point.size <= self.tol else Outcome.MAX_ITER
         return FoundMode(point, factor, outcome, n_iter, n_factorisations)
 
     def rounding(self, point: ModePoint) -> float:
@@ -140,36 +137,20 @@ class NewtonSearch:
     def _direction_nearby(self, factor: SiteFactor, point: ModePoint) -> Array | None:
         """Newton direction by conjugate gradients with the factor of an earlier W.
 
-        Solves ``(K^-1 + W) df = r`` with the preconditioner ``(K^-1 + W_0)^-1`` in pairs
-        ``(da, df = K da)``. None where a new factor is cheaper: that costs n^3 / 3 operations, an
-        iteration 8 n^2 at the (lower) speed of the memory.
+        None where a new factor is cheaper: that costs n^3 / 3 operations, an iteration 8 n^2 at the
+        (lower) speed of the memory.
         """
         W = -point.terms.second
         # Newton's own error is quadratic in r: solving more finely is wasted.
-        largest = float(np.abs(point.residual).max())
-        goal = max(0.1 * FINER * self.tol / point.size, min(0.05, point.size)) * largest
+        goal = max(0.1 * FINER * self.tol / point.size, min(0.05, point.size))
+
+        def preconditioner(r: Array) -> tuple[Array, Array]:
+            z = factor.solve(r)
+            return z, self.prior.multiply(z)
+
         limit = max(3, self.prior.n // 100)
-        q = point.residual
-        da = np.zeros_like(q)
-        z = factor.solve(q)
-        Kz = self.prior.multiply(z)
-        p, Kp = z, Kz
-        qz = float(q @ Kz)
-        for _ in range(limit):
-            Ap = p + W * Kp
-            curvature = float(Kp @ Ap)
-            if not (curvature > 0 and qz > 0):
-                return None
-            step = qz / curvature
-            da = da + step * p
-            q = q - step * Ap
-            if float(np.abs(q).max()) <= goal:
-                return da
-            z = factor.solve(q)
-            Kz = self.prior.multiply(z)
-            qz, old = float(q @ Kz), qz
-            p, Kp = z + (qz / old) * p, Kz + (qz / old) * Kp
-        return None
+        da, left = conjugate_gradients(preconditioner, lambda v: W * v, point.residual, goal, limit)
+        return da if left <= goal else None
 
     def _line_search(self, point: ModePoint, da: Array) -> ModePoint | None:
         """First of the steps 1, 1/2, 1/4, ... that improves the point, None if none does."""
@@ -195,3 +176,38 @@ class NewtonSearch:
                 return None
             step *= 0.5
         return None
+
+
+def conjugate_gradients(
+    preconditioner: Preconditioner,
+    precision: Callable[[Array], Array],
+    R: Array,
+    goal: float,
+    limit: int,
+) -> tuple[Array, float]:
+    """Solve ``(K^-1 + W) K X = R`` in pairs ``(X, K X)``, so that no inverse of K occurs.
+
+    ``precision`` multiplies by W. Returns X, and what is left of R's largest entry, as a part of
+    it: at most ``goal``, if ``limit`` steps suffice.
+    """
+    X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
+    old, left, largest = np.inf, 1.0, float(np.abs(R).max())
+    for _ in range(limit):
+        Z, KZ = preconditioner(R)
+        new = inner(R, KZ)
+        p, Kp = Z + new / old * p, KZ + new / old * Kp
+        Ap = p + precision(Kp)
+        curvature = inner(Kp, Ap)
+        if not (curvature > 0 and new > 0):
+            break
+        step, old = new / curvature, new
+        X, R = X + step * p, R - step * Ap
+        left = float(np.abs(R).max()) / largest
+        if left <= goal:
+            break
+    return X, left
+
+
+def inner(A: Array, B: Array) -> float:
+    """Sum of the products of the entries."""
+    return float(np.einsum("i,i->", A.ravel(), B.ravel()))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from gpclass.exceptions import NotPositiveDefiniteError
@@ -17,9 +16,9 @@ from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.energy import Adjoints
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.rule import SiteRule, Sweep, falls
+from gpclass.linalg import Array
 from gpclass.priors import CovarianceProducts
 
-Array = NDArray[np.float64]
 Points = tuple[tuple[float, float], ...]
 
 # Step of central differences, in deviations, or relative for variances: errors near 1e-10 at
@@ -117,10 +116,7 @@ def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Site
 
 
 def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
-    """Newton's method while each step halves the residual and no objective falls.
-
-    Returns the last sweep that was accepted and the number of factorisations.
-    """
+    """Newton steps while each halves the residual: the last sweep, and the factorisations."""
     made = 0
     if not sweep.posterior.factor.has_products:
         return sweep, made
@@ -143,11 +139,7 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
 
 
 class Implicit(NamedTuple):
-    """Adjoints that include the movement of the fixed point.
-
-    ``marginals`` multiply changes of marginals by K at fixed sites; ``by_nu`` and ``by_tau``
-    multiply direct changes of the sites (by a likelihood's hyperparameter).
-    """
+    """Adjoints of ``marginals`` at fixed sites, and of direct changes of the sites."""
 
     marginals: Adjoints
     by_nu: Array

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.inference.approximation import LARGEST_EVIDENCE, Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import EPS, ConcaveTerms, ModePoint, Terms
+from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-Array = NDArray[np.float64]
 
 # Largest mismatch that rounding is an excuse for where site precisions grow without bound.
 ROUNDING_OF_LARGE_SITES: Final = 1e-6
@@ -109,13 +107,6 @@ class Solver(Protocol):
         """Iterate from sites."""
 
 
-class Limits(NamedTuple):
-    """Sweeps of the first solver, and of all that take over from it, in units of the first's."""
-
-    max_iter: int
-    fallback: int
-
-
 class End(NamedTuple):
     """The best sweep, why the iteration ended, and what it took."""
 
@@ -159,23 +150,28 @@ def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
 
 
 def first_to_converge(
-    rule: SiteRule, solvers: Sequence[Callable[[int], Solver]], sites: Sites, limits: Limits
+    rule: SiteRule,
+    solvers: Sequence[Callable[[int], Solver]],
+    sites: Sites,
+    max_iter: int,
+    fallback: int,
 ) -> End:
     """Run one solver after the other until one converges; else the end that is nearest to it.
 
-    Each of ``solvers`` makes a solver for a number of sweeps. It starts where the one before ended
+    Each of ``solvers`` makes a solver for a number of sweeps: ``max_iter`` for the first, at most
+    ``fallback`` times as many for all others together. It starts where the one before ended
     if that is near a fixed point or has raised an objective, else from ``sites``. Where rounding
     of K leaves no solution only the first solver runs.
     """
-    few = min(limits.max_iter, HOPELESS_SWEEPS)
-    end = solvers[0](few if rounding_rules(rule.prior) else limits.max_iter).run(sites)
-    left = limits.fallback * limits.max_iter
+    few = min(max_iter, HOPELESS_SWEEPS)
+    end = solvers[0](few if rounding_rules(rule.prior) else max_iter).run(sites)
+    left = fallback * max_iter
     for i, solver in enumerate(solvers[1:], 2):
         if end.outcome.converged or left < 1 or rounding_of(rule.prior) > LARGEST_RESIDUAL:
             break
         last = end.sweep.without_covariance()
         near = last.residual <= LARGEST_RESIDUAL or np.isfinite(last.objective)
-        most = left if i == len(solvers) else min(left, limits.max_iter)
+        most = left if i == len(solvers) else min(left, max_iter)
         following = solver(most).run(last.posterior.sites if near else sites)
         left -= max(following.n_iter, following.n_factorisations)
         following = following.after(end)
@@ -196,10 +192,7 @@ def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
 @final
 @dataclass
 class Best:
-    """The sites of the least residual so far, and the steps since it fell by half.
-
-    ``success`` is reported where the residual is at most ``tol``.
-    """
+    """The least residual so far, its sites, and the steps since it fell by half."""
 
     rule: SiteRule
     tol: float
@@ -220,10 +213,7 @@ class Best:
         return self.residual <= rounding_of_sites(self.rule.prior, self.sites)
 
     def end(self, last: Sweep, outcome: Outcome, n_iter: int, made: int) -> End:
-        """End at the best sites, swept again if these are not the last.
-
-        The outcome is ``outcome`` unless these sites match or rounding hides the rest.
-        """
+        """End at the best sites, with ``outcome`` unless these match or rounding hides the rest."""
         if self.residual < last.residual:
             last = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, self.sites))
             made += 1

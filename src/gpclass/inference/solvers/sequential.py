@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
@@ -12,9 +11,8 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import Best, End, SiteRule, first_sweep
+from gpclass.linalg import Array
 from gpclass.priors import SequentialCovariance
-
-Array = NDArray[np.float64]
 
 # An update that would leave less than this part of a marginal's precision is damped to leave it.
 SMALLEST_LEFT: Final = 0.1
@@ -58,7 +56,8 @@ class SequentialSweeps:
             try:
                 change, n_sweeps = self._several(visits, self.max_iter - n_iter)
                 n_iter += n_sweeps
-                sweep = rule.sweep(SitePosterior.from_sites(rule.prior, visits.sites))
+                visited = Sites(visits.nu, visits.tau)
+                sweep = rule.sweep(SitePosterior.from_sites(rule.prior, visited))
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 outcome = Outcome.STALLED  # rounding of Sigma, given sites of both signs
                 break
@@ -101,10 +100,6 @@ class _Visits:
         sites = posterior.sites
         covariance = posterior.factor.sequential_covariance()
         return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), covariance, step)
-
-    @property
-    def sites(self) -> Sites:
-        return Sites(self.nu.copy(), self.tau.copy())
 
     def sweep_over(self, rule: SiteRule, block: int) -> float:
         """Visit every row; return the largest change of a site, in the units of `mismatch`."""

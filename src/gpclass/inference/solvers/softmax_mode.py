@@ -1,19 +1,24 @@
 """The mode of the softmax under the prior of many classes, by a safeguarded Newton iteration."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
-from gpclass.inference.solvers.newton import ARMIJO, EPS, MAX_HALVINGS, TINY
+from gpclass.inference.solvers.newton import (
+    ARMIJO,
+    EPS,
+    MAX_HALVINGS,
+    TINY,
+    conjugate_gradients,
+    inner,
+)
+from gpclass.linalg import Array
 from gpclass.priors.classes import ClassSites
-from gpclass.priors.joint import JointFactor, JointPrior, Preconditioner
-
-Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from gpclass.priors.joint import Codes, JointFactor, JointPrior, Preconditioner
 
 # Conjugate gradients take at most n / 3 steps with one product a step, n / 50 with solves by a
 # factor: as many cost less than a new factor of C + 1 matrices.
@@ -31,16 +36,8 @@ LEAST: Final = 1e-3
 CHANGED: Final = 0.5
 
 
-def inner(A: Array, B: Array) -> float:
-    """Sum of the products of the entries."""
-    return float(np.einsum("ij,ij->", A, B))
-
-
 class SoftmaxTerms(NamedTuple):
-    """Weighted log-likelihood at latents F of shape (n, C), its gradient, and d of its Hessian.
-
-    Minus the Hessian of a row is ``W_i = diag(d_i) - d_i d_i^T / w_i`` with ``d_i = w_i pi_i``.
-    """
+    """Total, gradient, and ``d_i = w_i pi_i`` of ``W_i = diag(d_i) - d_i d_i^T / w_i``."""
 
     total: float
     first: Array
@@ -48,10 +45,7 @@ class SoftmaxTerms(NamedTuple):
 
 
 def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
-    """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38).
-
-    One minus a probability is the sum of the others, which keeps its digits near one.
-    """
+    """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38)."""
     rows = np.arange(len(F))
     shifted = F - F.max(axis=1, keepdims=True)
     odds = np.exp(shifted)
@@ -112,10 +106,9 @@ class SoftmaxEnd(NamedTuple):
 
 @final
 class NewtonSystems:
-    """Solver of ``(I + W K) X = R`` for the precisions W of one iteration after the other.
+    """Solver of ``(I + W K) X = R`` for successive W, by conjugate gradients if cheaper.
 
-    By conjugate gradients where they are cheaper than a new factor: with the prior's own
-    preconditioner first, which is made again as W changes, then with the last factor.
+    They take the prior's preconditioner first, made again as W changes, then the last factor.
     """
 
     def __init__(self, prior: JointPrior) -> None:
@@ -176,26 +169,7 @@ class NewtonSystems:
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
-        """Conjugate gradients for ``(K^-1 + W) K X = R`` in pairs ``(X, K X)``.
-
-        Returns X, and what is left of R's largest entry, as a part of it.
-        """
-        X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
-        old, left, largest = np.inf, 1.0, float(np.abs(R).max())
-        for _ in range(limit):
-            Z, KZ = preconditioner(R)
-            new = inner(R, KZ)
-            p, Kp = Z + new / old * p, KZ + new / old * Kp
-            Ap = p + precision_product(d, Kp)
-            curvature = inner(Kp, Ap)
-            if not (curvature > 0 and new > 0):
-                break
-            step, old = new / curvature, new
-            X, R = X + step * p, R - step * Ap
-            left = float(np.abs(R).max()) / largest
-            if left <= goal:
-                break
-        return X, left
+        return conjugate_gradients(preconditioner, partial(precision_product, d), R, goal, limit)
 
 
 @final
@@ -203,10 +177,7 @@ class NewtonSystems:
 class SoftmaxMode:
     """Newton's iteration for ``sum_i w_i log softmax(f_i)_{y_i} - f^T K^-1 f / 2``.
 
-    In pairs ``(A, F = K A)``. A direction solves ``(I + W K) dA = first - A``, as finely as
-    Newton's own error deserves; see `NewtonSystems`. Every step must increase the objective (or,
-    where rounding hides that, reduce the gradient), and is halved until it does. The mode counts as
-    found where `SoftmaxPoint.size` is below ``tol``.
+    As `NewtonSearch`, in pairs ``(A, F = K A)``; a direction solves ``(I + W K) dA = first - A``.
     """
 
     prior: JointPrior

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
@@ -17,8 +16,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_steps
 from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
-
-Array = NDArray[np.float64]
+from gpclass.linalg import Array
 
 # Newton steps for the means between two factorisations.
 MEAN_STEPS: Final = 60
@@ -48,7 +46,8 @@ class VarianceIteration:
         damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
         while True:
             n_iter += 1
-            if _newton_is_due(sweep, newton_below):
+            near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
+            if near and sweep.posterior.factor.has_products:
                 newton_below = last = sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
                 made, v = made + steps, sweep.v
@@ -93,11 +92,6 @@ class VarianceIteration:
         factor = posterior.factor if np.any(posterior.sites.tau) else None
         found = search.run(start, factor)
         return found.point, found.n_factorisations
-
-
-def _newton_is_due(sweep: Sweep, newton_below: float) -> bool:
-    near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
-    return near and sweep.posterior.factor.has_products
 
 
 def _damping(damping: float, growth: float) -> float:
