@@ -41,6 +41,10 @@ class _InnerFolds:
         folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=self.random_state)
         yield from folds.split(X, y)
 
+    # scikit-learn demands it of an object given as cv
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        return 5 if y is None else min(5, int(np.unique(y, return_counts=True)[1].min()))
+
 
 def default_models(
     random_state: int = 0, *, gp_parameters: Mapping[str, Any] | None = None

@@ -22,8 +22,7 @@ class LearningRun:
     ``start`` and ``end`` (p,) are logarithms: where it began, and the best that it saw, with
     indices ``at_bounds`` of entries on a bound. ``log_evidence`` is that of the end, NaN where no
     evaluation succeeded. ``n_rejected`` of the ``n_evaluations`` failed (overflow, not positive
-    definite, an impossible evidence) and counted as steps to be shortened; they are NaN in
-    ``trace``.
+    definite, an impossible evidence): steps to be shortened, NaN in ``trace``.
     """
 
     start: Array

@@ -27,14 +27,12 @@ class SearchSettings:
     From ``many_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends
     at ``searching_ftol``, and to ``learning_tol`` after it. The latter moves the evidence by 1e-12
     of it (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6
-    of the largest. Fewer rows are learnt to full precision, so that weights are repetition of rows
-    after learning too.
+    of the largest. With fewer rows, weights are repetition of rows after learning too.
 
     A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
     about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
-    ``subset_gtol``, in units of the root of the curvature: half of its square is about the gain in
-    nats that is left.
+    ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
     """
 
     ftol: float = 2e-9
