@@ -1,5 +1,6 @@
 """The tables of the documentation are what the code does."""
 
+import ast
 import importlib
 import io
 import json
@@ -145,3 +146,24 @@ def test_architecture_names_every_room_once():
     source = DOCS.parent / "src" / "gpclass"
     rooms = {path.name for path in source.iterdir() if not path.name.startswith(("_", "py.typed"))}
     assert sorted(named) == sorted(rooms)
+
+
+def strings_of(path):
+    """Every string constant of a file; of an f-string, its constant pieces."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is str]
+
+
+def test_every_message_that_troubleshooting_quotes_exists():
+    source = DOCS.parent / "src" / "gpclass"
+    strings = [text for path in source.rglob("*.py") for text in strings_of(path)]
+    headings = re.findall(
+        r"^##? (.*)", (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), re.M
+    )
+    quotes = [quote for heading in headings for quote in re.findall(r'"([^"]+)"', heading)]
+    assert len(quotes) > 8
+    known = ("close to the specified bound",)  # scikit-learn's own words
+    for quote in quotes:
+        pieces = [piece.strip() for piece in quote.split("...") if len(piece.strip()) > 3]
+        for piece in pieces:
+            assert piece in known or any(piece in text for text in strings), quote
