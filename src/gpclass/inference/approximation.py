@@ -84,11 +84,10 @@ class Outcome(Enum):
 class SitePosterior:
     """The Gaussian ``q(f) ∝ p(f) prod_i site_i``.
 
-    ``factor`` is that of the prior given the sites' precisions. ``mean_weights``, shape (n,), is
-    ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21), and ``mean``, shape
-    (n,), is ``m = K a``, about the prior's own mean. Marginal variances and gradients need
-    ``covariance`` (for a dense prior an n x n inverse); it is None where predictions alone are
-    asked for, see `with_covariance`.
+    ``factor`` is that of the prior given the sites' precisions; ``mean_weights``, shape (n,), is
+    ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21); ``mean``, shape
+    (n,), is ``m = K a``, about the prior's own mean. ``covariance`` (for a dense prior an n x n
+    inverse) is None where predictions alone are asked for, see `with_covariance`.
     """
 
     sites: Sites

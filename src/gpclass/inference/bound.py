@@ -136,9 +136,8 @@ class TangentBound(GaussianMethod[BoundApproximation]):
     which gives ``nu^T K nu / 2 - sum_i w_i H(mu_i)`` with ``nu_i = w_i y_i mu_i``. Its minimum
     ``mu_i = sigma(-y_i (K nu)_i)`` is the mode that Laplace's method finds: the bound is the log
     joint density at the mode. Linear tangents leave the prior's covariance as it is, so
-    ``posterior`` from above has the sites of Laplace's method instead. KG06 does not say which
-    variance its program takes. This choice agrees with the bound: its first two derivatives by
-    the weight of a new label, at weight zero, are those of the evidence under that Gaussian.
+    ``posterior`` from above has the sites of Laplace's method instead (KG06 does not say which
+    variance its program takes).
 
     ``max_iter``, ``tol`` and ``fallback`` are as in `EP` for ``side="lower"``, and as in
     `Laplace` for ``side="upper"``.

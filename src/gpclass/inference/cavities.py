@@ -33,11 +33,10 @@ def copies_of(weights: Array) -> Array:
 @final
 @dataclass(frozen=True)
 class Copies:
-    """Likelihood terms raised to weights, split into copies as EP needs them.
+    """Likelihood terms to the power of weights: w is ``n = ceil(w)`` copies to the power ``w / n``.
 
-    A weight w is ``n = ceil(w)`` copies of the term to the power ``w / n``: a whole number is the
-    row repeated, and no power is above one, as its site could not be taken out of the posterior.
-    ``offset`` is the prior mean, about which the sites are.
+    The site of a power above one could not be taken out of the posterior. Sites are about the
+    prior mean, ``offset``.
     """
 
     likelihood: Likelihood

@@ -15,8 +15,8 @@ from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
 from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
-from gpclass.priors.differences import Codes, Covariances, Differences, one_a_class
-from gpclass.priors.joint import as_weights
+from gpclass.priors.differences import Covariances, Differences, one_a_class
+from gpclass.priors.joint import Codes, as_weights
 
 
 @final
@@ -173,10 +173,8 @@ class DifferenceApproximation(OfBinary):
     """A binary method's approximation of the N differences, all of label +1.
 
     ``log_evidence`` approximates ``log E[prod_i prod_{j != y_i} t(g_ij)]`` under the prior. For
-    more than two classes the product of a row's terms, summed over the classes that the row might
-    have, is not one. So it compares hyperparameters of the kernel, but not this model with
-    others. (Noisy thresholds have the sum ``((1 - eps)^C - eps^C) / (1 - 2 eps)`` for all f,
-    others one that depends on f.)
+    more than two classes a row's product, summed over the classes that it might have, is not one:
+    this compares hyperparameters of the kernel, but not this model with others.
     """
 
     binary: Approximation

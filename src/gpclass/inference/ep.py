@@ -100,13 +100,11 @@ class EP(GaussianMethod[EPApproximation]):
     """Expectation propagation: sites whose tilted moments are the posterior's marginals.
 
     The parallel schedule needs few factorisations: between two of them it keeps the cavity
-    variances (`gpclass.inference.solvers.variances`), and the means are the mode of a concave
-    problem (`gpclass.inference.cavities.CavityTerms`). The sequential schedule is RW06 Algorithm
-    3.5, its rank-one updates gathered into blocks. For likelihoods that are not log-concave, or
-    jump, the parallel schedule is plain sweeps, damped where they turn back, with Newton's method
-    at the end, and then the sequential one; site precisions may be negative. Where none of these
-    converges, a double loop does if there is a fixed point
-    (`gpclass.inference.solvers.double_loop`). All have the same fixed points.
+    variances, and the means are the mode of a concave problem
+    (`gpclass.inference.cavities.CavityTerms`). The sequential schedule is RW06 Algorithm 3.5 in
+    blocks. For likelihoods that are not log-concave, or jump, the parallel schedule is plain
+    sweeps, damped where they turn back, with Newton's method at the end, and then the sequential
+    one. Where none converges a double loop does if there is a fixed point (`DoubleLoop`).
 
     Parameters
     ----------

@@ -40,11 +40,10 @@ class _Fit(NamedTuple):
 def regress(likelihood: Likelihood, y: Array, m: Array, v: Array) -> _Fit:
     """Regress ``E[y|f]`` on f, from the tilted evidence q of the label that is rarer at m.
 
-    With d and d2 the derivatives of log q by m and ``D = 1 - q - q d^2 v``,
-    ``Omega = 4 q D`` (`gpclass.likelihoods.base.linearisation`), so ``tau = q d^2 / D``; the force
-    is ``d (1 - q) / D`` for the rarer label and ``-q d / D`` for the other. In this form nothing
-    cancels in either tail. GTS19 eq. 15 to 17 and the supplement, with its total variances
-    ``1 - alpha^2`` corrected to ``1 - (2 alpha - 1)^2``.
+    With d and d2 the derivatives of log q by m and ``D = 1 - q - q d^2 v``, ``Omega = 4 q D``, so
+    ``tau = q d^2 / D``; the force is ``d (1 - q) / D`` for the rarer label and ``-q d / D`` for the
+    other. Nothing cancels in either tail. GTS19 eq. 15 to 17 and the supplement, with its total
+    variances ``1 - alpha^2`` corrected to ``1 - (2 alpha - 1)^2``.
     """
     one = np.ones_like(m)
     rare = np.where(likelihood.log_prob(one, m) < likelihood.log_prob(-one, m), 1.0, -1.0)
@@ -106,11 +105,10 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
 
     Each label is regressed on its latent value under the posterior's own marginal, which makes a
     Gaussian site; the posterior follows from the sites, and so on to the fixed point. Site
-    precisions are never negative. The parallel schedule keeps the posterior's variances between
-    factorisations (`gpclass.inference.solvers.variances`); where it does not converge, damped
-    steps and Newton's method take over. For the noisy threshold there may be no fixed point at
-    all: opposite labels at one place let the variance there shrink to zero where epsilon is below
-    0.138 (two rows; more for more rows).
+    precisions are never negative. The parallel schedule is that of `EP`, with the posterior's
+    variances; where it does not converge, damped steps and Newton's method take over. For the
+    noisy threshold there may be no fixed point at all: opposite labels at one place let the
+    variance there shrink to zero where epsilon is below 0.138 (two rows; more for more rows).
 
     The evidence is the EP energy at these sites. A weight counts a row's site that often. The
     settings are those of `EP`.

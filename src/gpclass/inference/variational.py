@@ -110,11 +110,10 @@ class Variational(GaussianMethod[Approximation]):
     """The Gaussian of the largest lower bound of the evidence, in 2n parameters.
 
     The optimum of ``E[log p(y|f)] - KL(q || p)`` over all Gaussians has the form of sites; its
-    natural gradient is the target sites of the posterior's marginals less the sites. For a
-    log-concave likelihood the means are solved for between two factorisations
-    (`gpclass.inference.solvers.variances`), and the bound must rise at each; where it does not, and
-    for other likelihoods, natural-gradient steps with a line search take over. The likelihood must
-    be nowhere zero.
+    natural gradient is the target sites of the posterior's marginals less the sites. Log-concave
+    likelihoods take the parallel schedule of `EP`, and the bound must rise at each step; where it
+    does not, and for other likelihoods, natural-gradient steps with a line search take over. The
+    likelihood must be nowhere zero.
 
     ``evidence`` says what `log_evidence` is: the bound, or the EP energy at the same sites, which
     is closer to the truth and a better objective for hyperparameters (Li, John & Solin 2023). The

@@ -11,7 +11,7 @@ from gpclass.linalg import Array, blocks
 
 
 def quiet() -> Any:
-    """Floating-point state of an evaluation; a wrong overflow shows as a value that is infinite."""
+    """Floating-point state of an evaluation; a wrong overflow shows as a value not finite."""
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 

@@ -30,8 +30,7 @@ def slice_step(
 ) -> tuple[Chains, int, int]:
     """Move every chain once, leaving ``p(f) p(y|f)^power prod_i site_i^(1 - power)`` invariant.
 
-    Returns the chains, the values of the log likelihood that this took and the chains that found
-    no other point.
+    Also returns how many likelihoods were evaluated, and how many chains found no other point.
     The slice is that of the target over the proposal, whose ellipses are used. Murray, Adams and
     MacKay, Elliptical slice sampling, AISTATS 2010, Figure 2; with a Gaussian that is not the
     prior: Nishihara, Murray and Adams, JMLR 15, 2014.

@@ -41,8 +41,8 @@ class CoupledFactor(JointFactor):
 
     References
     ----------
-    RW06 section 3.5.1 and Algorithms 3.3 and 3.4, whose determinant lacks ``sum_i log M_ii``: ``|I
-    + W K| = prod_c |B_c| |P| / prod_i sum(d_i)`` for d of any sum.
+    RW06 section 3.5.1 and Algorithms 3.3 and 3.4, whose determinant lacks ``sum_i log M_ii``:
+    ``|I + W K| = prod_c |B_c| |P| / prod_i sum(d_i)`` for d of any sum.
 
     Examples
     --------

@@ -47,8 +47,8 @@ class Differences:
     """The linear map from the latents of C classes to ``g_ij = f_{y_i}(x_i) - f_j(x_i)``, j != y_i.
 
     There are ``N = n (C - 1)`` of them: rows one after the other, and in each the other classes in
-    ascending order, which is KG06 eq. 45. ``codes`` of shape (n,) has the class of each row, 0 to C
-    - 1; a class may have no row.
+    ascending order, which is KG06 eq. 45. ``codes`` of shape (n,) has the class of each row,
+    from 0 to C - 1; a class may have no row.
 
     Raises
     ------

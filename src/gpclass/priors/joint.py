@@ -80,8 +80,7 @@ class JointFactor(ABC):
         """Posterior covariances of the classes at m new inputs, shape (m, C, C).
 
         ``K_cross`` is the covariance of training and new inputs, (n, m), one or one a class; its
-        columns past the length of ``k_diag`` are padding. ``k_diag`` has the prior variances, (m,)
-        or (m, C).
+        columns past the length of ``k_diag`` are padding. k_diag has prior variances, (m[, C]).
         """
 
     @abstractmethod
@@ -123,8 +122,7 @@ class JointPrior(ABC):
         """Factorise for sites of precision ``diag(d_i) - d_i d_i^T / sum(d_i)``, d of shape (n, C).
 
         A row of zeros is a row without a site. Raises ValueError for another shape and for entries
-        that are negative or not finite, NotPositiveDefiniteError where a covariance is not
-        semi-definite.
+        that are negative or not finite, NotPositiveDefiniteError for an indefinite covariance.
         """
 
     @abstractmethod

@@ -1,7 +1,4 @@
-"""The laws that every part satisfies, for our parts and for users' own.
-
-Each check raises an AssertionError that names the law which fails.
-"""
+"""The laws of every part; each check raises an AssertionError that names the law which fails."""
 
 from gpclass.testing.inference import check_inference
 from gpclass.testing.kernels import check_kernel

@@ -256,18 +256,12 @@ def _check_hyperparameters(likelihood: Likelihood) -> None:
     if same != likelihood:
         raise AssertionError(f"theta: with_theta(theta) of {likelihood!r} is {same!r}")
     for j in range(p):
-        moved = _shifted(theta, j, _STEP)
+        moved = theta + _STEP * np.eye(p)[j]
         found = likelihood.with_theta(moved).theta
         _require_close("theta: with_theta(t).theta = t", found, moved, 1e-12, f"t={moved}")
     copy = clone(likelihood)
     if copy != likelihood:
         raise AssertionError(f"clone: that of {likelihood!r} is {copy!r}")
-
-
-def _shifted(theta: Array, j: int, step: float) -> Array:
-    moved = np.array(theta, dtype=float)
-    moved[j] += step
-    return moved
 
 
 def _check_gradients(likelihood: Likelihood, site: _Sites) -> None:
@@ -285,7 +279,7 @@ def _check_gradients(likelihood: Likelihood, site: _Sites) -> None:
             raise AssertionError(f"{law}: shape {np.shape(gradient)}, expected {shape}")
 
     def values(t: float, j: int) -> Array:
-        nearby = likelihood.with_theta(_shifted(theta, j, t))
+        nearby = likelihood.with_theta(theta + t * np.eye(len(theta))[j])
         powers = [nearby.power_moments(power, y, m, v).log_z for power in _POWERS]
         log_z = nearby.tilted_moments(y, m, v).log_z
         return np.stack([log_z, nearby.expected_log_prob(y, m, v).value, *powers])

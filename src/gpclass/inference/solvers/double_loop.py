@@ -86,9 +86,6 @@ class _Outer:
         # an extrapolation may go anywhere, but not beyond float64
         self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
 
-    def take_back(self) -> None:
-        self.eta, self.tried, self.found = self.plain, [], []
-
     def falls(self, inner: "_Inner") -> bool:
         """Whether the value falls at an accelerated step, by more than rounding."""
         return inner.value < self.value - OBJECTIVE_NOISE * EPS * max(1.0, abs(self.value))
@@ -121,12 +118,9 @@ class DoubleLoop:
     `gpclass.inference.energy.Energy`). Phi, G and A are convex, so E is convex in s and can always
     be minimised: by Newton's method, or along EP's own step, which descends too. Marginals
     computed from the moments at that minimum raise its value; these outer steps are accelerated,
-    and plain where the value would fall. A stationary point is a fixed point of EP. The
-    likelihood need not be log-concave and site precisions may be negative, as long as the cavities
-    are proper. Near a fixed point Newton's method for the fixed point itself ends the iteration.
-
-    ``tol`` is the `Sweep.residual` at which the sites count as matched; ``max_iter`` counts outer
-    steps. Heskes & Zoeter (2002); Opper & Winther (2005), section 5.
+    and plain where the value would fall. A stationary point is a fixed point of EP. Cavities must
+    be proper. Near a fixed point Newton's method for the fixed point itself ends the iteration.
+    ``max_iter`` counts outer steps. Heskes & Zoeter (2002); Opper & Winther (2005), section 5.
     """
 
     rule: SiteRule
@@ -154,7 +148,8 @@ class DoubleLoop:
             following = None if inner is None else rule.sweep(inner.energy.posterior)
             usable = following is not None and np.isfinite(following.residual)
             if outer.tried and (inner is None or not usable or outer.falls(inner)):
-                outer.take_back()  # the accelerated step was too long
+                # the accelerated step was too long
+                outer.eta, outer.tried, outer.found = outer.plain, [], []
                 continue
             if inner is None or following is None or not usable:
                 outcome = Outcome.NO_FIXED_POINT

@@ -22,15 +22,11 @@ class NaturalSteps:
     """Move the sites part of the way to those that the posterior asks for.
 
     For variational inference this is a natural-gradient step of the bound (`Sweep.objective`),
-    halved until the bound rises, which it will, since the direction ascends. EP and posterior
+    halved until the bound rises (Opper & Archambeau 2009; Khan & Lin 2017). EP and posterior
     linearisation have no objective: the first steps are plain, and the step is halved where it
-    turns back on the one before, which ends the cycles of the plain iteration. Near a fixed point
-    (a residual below ``newton_from``) Newton's method ends both.
-
-    ``tol`` is the `Sweep.residual` at which the sites count as matched, ``max_iter`` counts steps,
-    Newton's too, and ``outcome`` is reported on success. After ``patience`` steps without progress
-    the iteration ends where rounding can be the reason. Opper & Archambeau (2009); Khan & Lin
-    (2017) for the step in the sites.
+    turns back on the one before, which ends the cycles of the plain iteration. Below a residual
+    of ``newton_from`` Newton's method is tried; its steps count too. ``outcome`` is reported on
+    success. After ``patience`` steps without progress the iteration ends if rounding can be why.
     """
 
     rule: SiteRule

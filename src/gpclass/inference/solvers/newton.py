@@ -25,10 +25,9 @@ TINY: Final = 1e-300
 
 
 class Terms(NamedTuple):
-    """Values of the terms at f: their sum, and first and second derivative of each by its f.
+    """Sum of the terms at f (NaN where it has no closed form), first and second derivative of each.
 
-    The sum may be NaN where it has no closed form; it is then integrated along each step. The
-    second derivatives are at most zero, and exact near the mode. ``detail`` is the caller's own.
+    The second derivatives are at most zero, and exact near the mode; ``detail`` is the caller's.
     """
 
     total: float
@@ -79,11 +78,9 @@ class FoundMode(NamedTuple):
 class NewtonSearch:
     """Newton's iteration in pairs ``(a, f = K a)``, so that no inverse of K occurs.
 
-    A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1): by
-    conjugate gradients, preconditioned with the factor of an earlier W, while W has changed
-    little, and by a new factor where that would be slower. Every step must increase the objective
-    (or, where its change is below rounding, reduce the gradient), and is halved until it does.
-    The mode counts as found where `ModePoint.size` is at most ``tol``.
+    A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1).
+    Every step must increase the objective (or, where its change is below rounding, reduce the
+    gradient), and is halved until it does. At the mode `ModePoint.size` is at most ``tol``.
     """
 
     prior: Prior
@@ -109,7 +106,7 @@ class NewtonSearch:
                 direction = factor.solve(point.residual)
             following = self._line_search(point, direction)
             if following is None:
-                outcome = self._outcome_at_rest(point)
+                outcome = outcome_at_rest(point.size, self.tol, self.rounding(point))
                 break
             point = following
         else:
@@ -128,11 +125,6 @@ class NewtonSearch:
         # a noise of 1e-9 in the evidence, on which an optimiser's line search stalls.
         finest = max(FINER * self.tol, min(self.tol, self.rounding(point)))
         return point.size <= finest
-
-    def _outcome_at_rest(self, point: ModePoint) -> Outcome:
-        if point.size <= self.tol:
-            return Outcome.CONVERGED
-        return Outcome.ROUNDING if point.size <= self.rounding(point) else Outcome.STALLED
 
     def _direction_nearby(self, factor: SiteFactor, point: ModePoint) -> Array | None:
         """Newton direction by conjugate gradients with the factor of an earlier W.
@@ -176,6 +168,13 @@ class NewtonSearch:
                 return None
             step *= 0.5
         return None
+
+
+def outcome_at_rest(size: float, tol: float, rounding: float) -> Outcome:
+    """Outcome where no step improves a point of this gradient."""
+    if size <= tol:
+        return Outcome.CONVERGED
+    return Outcome.ROUNDING if size <= rounding else Outcome.STALLED
 
 
 def conjugate_gradients(

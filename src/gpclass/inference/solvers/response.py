@@ -153,8 +153,7 @@ def implicit_adjoints(
 
     With ``ds = G d(m, v)`` and ``d(m, v) = e + L ds`` the derivative is ``lambda . e`` for
     ``lambda = rho + G^T kappa_0 + G^T L^T lambda``, where rho and kappa_0 are the direct adjoints
-    of marginals and sites: one linear system for all hyperparameters. ArithmeticError where it
-    cannot be solved: at such a fixed point there is no derivative.
+    of marginals and sites: one linear system. ArithmeticError where it has no solution.
     """
     J = SiteJacobian.of(rule, posterior, FOURTH)
     response = Response.of(posterior)

@@ -28,12 +28,10 @@ OBJECTIVE_NOISE: Final = 1e4
 
 
 class Sweep(NamedTuple):
-    """A posterior and the sites that its marginals ask for.
+    """A posterior, its marginals' ``target`` sites, and their `mismatch`, the ``residual``.
 
-    ``v`` has the variances that those sites depend on: of the cavities for EP, else of the
-    posterior. ``residual`` is the `mismatch` of ``target`` and the posterior's sites.
-    ``objective`` must not fall from step to step; it is NaN where the method has none. ``detail``
-    is the method's own.
+    The sites depend on the variances ``v``: of the cavities for EP, else of the posterior.
+    ``objective`` must not fall; it is NaN where the method has none.
     """
 
     posterior: SitePosterior
@@ -131,11 +129,10 @@ class End(NamedTuple):
 
 
 def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
-    """Outcome of an end whose evidence is known.
+    """Outcome of an end whose evidence is known: a log evidence above zero is impossible.
 
-    A log evidence above zero is impossible. Where rounding of K is as large as what a label says,
-    the end depends on the start. An end limited by rounding must still have a small mismatch.
-    Likelihoods that are not log-concave may have several fixed points.
+    Where rounding of K is as large as what a label says, the end depends on the start. An end
+    limited by rounding must still have a small mismatch.
     """
     if not evidence <= LARGEST_EVIDENCE and end.outcome is not Outcome.NO_FIXED_POINT:
         return Outcome.IMPOSSIBLE
@@ -229,8 +226,7 @@ def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> floa
     """Largest difference of the natural parameters of a row, for each of its copies.
 
     In units of the posterior's deviation, or absolute where that is smaller and the precisions are
-    below one: under a large signal variance the natural parameters themselves are tiny, and those
-    of a likelihood that jumps have no scale but the posterior's.
+    below one: under a large signal variance the natural parameters themselves are tiny.
     """
     reach = np.maximum(variance, 1.0 / np.maximum(1.0, np.abs(target.tau) / count))
     return max(

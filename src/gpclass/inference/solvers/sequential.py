@@ -54,8 +54,10 @@ class SequentialSweeps:
             sweep = sweep.without_covariance()
             visits = _Visits.of(sweep.posterior, step)
             try:
-                change, n_sweeps = self._several(visits, self.max_iter - n_iter)
-                n_iter += n_sweeps
+                change, until = np.inf, min(n_iter + self.renew, self.max_iter)
+                while n_iter < until and change > 0.5 * self.tol:
+                    change = visits.sweep_over(rule, self.block)
+                    n_iter += 1
                 visited = Sites(visits.nu, visits.tau)
                 sweep = rule.sweep(SitePosterior.from_sites(rule.prior, visited))
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
@@ -74,14 +76,6 @@ class SequentialSweeps:
             made += steps
             best.add(sweep)
         return best.end(sweep, outcome, max(n_iter, 1), made)
-
-    def _several(self, visits: "_Visits", most: int) -> tuple[float, int]:
-        """Sweeps until Sigma is to be renewed: the last one's change, and how many there were."""
-        n_sweeps, change = 0, np.inf
-        while n_sweeps < min(self.renew, most) and change > 0.5 * self.tol:
-            change = visits.sweep_over(self.rule, self.block)
-            n_sweeps += 1
-        return change, n_sweeps
 
 
 @final

@@ -15,6 +15,7 @@ from gpclass.inference.solvers.newton import (
     TINY,
     conjugate_gradients,
     inner,
+    outcome_at_rest,
 )
 from gpclass.linalg import Array
 from gpclass.priors.classes import ClassSites
@@ -106,10 +107,7 @@ class SoftmaxEnd(NamedTuple):
 
 @final
 class NewtonSystems:
-    """Solver of ``(I + W K) X = R`` for successive W, by conjugate gradients if cheaper.
-
-    They take the prior's preconditioner first, made again as W changes, then the last factor.
-    """
+    """Solver of ``(I + W K) X = R`` for successive W, by conjugate gradients if cheaper."""
 
     def __init__(self, prior: JointPrior) -> None:
         self.prior = prior
@@ -188,11 +186,7 @@ class SoftmaxMode:
 
     @property
     def aim(self) -> float:
-        """`SoftmaxPoint.size` below which nothing is left to gain.
-
-        Below the tolerance, the further the larger the prior variance: by that the mode moves at
-        most with what is left of the gradient, and the log determinant moves with the mode.
-        """
+        """`SoftmaxPoint.size` to reach: a large prior variance needs a smaller one."""
         variance = max(TINY, float(self.prior.diagonal.max(initial=0.0)))
         return self.tol * min(0.1, max(1e-4, 1.0 / variance))
 
@@ -216,18 +210,14 @@ class SoftmaxMode:
             if following is None and systems.n_factorisations == made:
                 following = self._line_search(point, systems.factor_at(d).solve(point.residual))
             if following is None:
-                outcome = self._outcome_without_progress(point)
+                outcome = outcome_at_rest(point.size, self.tol, self.rounding(point))
                 break
             before, point = point.size, following
         factor = systems.factor_at(point.terms.d)
         return SoftmaxEnd(point, factor, outcome, n_iter, systems.n_factorisations)
 
     def _start(self, sites: ClassSites | None, systems: NewtonSystems) -> SoftmaxPoint:
-        """The best of F = 0, and of two points that sites from another K give.
-
-        At a mode ``A = first = w Y - d``; the posterior mean given the same sites is nearer to the
-        mode under this K.
-        """
+        """The best of F = 0, of ``A = w Y - d`` as at a mode, and of the mean given the sites."""
         nothing = np.zeros_like(self.prior.diagonal)
         points = [self.at(nothing, nothing)]
         if sites is not None and np.isfinite(sites.b).all() and np.isfinite(sites.d).all():
@@ -261,11 +251,6 @@ class SoftmaxMode:
         d = point.terms.d
         W = float((d * (1.0 - d / row_sums(d)[:, None])).max(initial=0.0))
         return (error * W + 8 * EPS * float(np.abs(point.A).max(initial=0.0))) / point.scale
-
-    def _outcome_without_progress(self, point: SoftmaxPoint) -> Outcome:
-        if point.size <= self.tol:
-            return Outcome.CONVERGED
-        return Outcome.ROUNDING if point.size <= self.rounding(point) else Outcome.STALLED
 
     def _line_search(self, point: SoftmaxPoint, dA: Array) -> SoftmaxPoint | None:
         """First of the steps 1, 1/2, 1/4, ... that improves the point, None if none does."""

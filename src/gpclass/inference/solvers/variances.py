@@ -1,8 +1,6 @@
 """The fixed point that EP, PL and variational inference share, in the variances of the rows.
 
-Between two factorisations the variances that the sites depend on stay as they are, and Newton's
-method solves for the means, which needs no new factor. What is left is a fixed point in the
-variances, and it contracts fast.
+Between two factorisations they stay as they are, and Newton's method solves for the means.
 """
 
 from dataclasses import dataclass
