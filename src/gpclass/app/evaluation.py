@@ -86,12 +86,12 @@ def default_models(
 
 
 class ModelScores(NamedTuple):
-    """Scores of one model: a row of ``folds`` a fold, and how many fits gave each of the ``warnings``.
+    """Scores of one model, a row a fold, and how many fits gave each of the ``warnings``.
 
     The columns are mean negative log probability of the observed class in nats (log_loss);
-    `gpclass.metrics.brier_score`; fraction of wrong decisions (error); information in bits above the
-    training part's frequencies (`gpclass.metrics.information_bits`); the fitted model's log_evidence,
-    NaN where it has none; wall-clock seconds of fit and prediction.
+    `gpclass.metrics.brier_score`; fraction of wrong decisions (error); information in bits above
+    the training part's frequencies (`gpclass.metrics.information_bits`); the fitted model's
+    log_evidence, NaN where it has none; wall-clock seconds of fit and prediction.
     """
 
     folds: Any

@@ -25,8 +25,8 @@ def probability_figure(
     """Matplotlib figure of reliability and error-reject curves side by side, one line a model.
 
     ``y_true`` (n,) are classes; ``y_prob`` has each named model's probabilities (n, C) of the same
-    rows, columns in the order of ``labels`` (default: the sorted ``y_true``). The ``n_bins`` bins of
-    the reliability diagram are of equal width.
+    rows, columns in the order of ``labels`` (default: the sorted ``y_true``). The ``n_bins`` bins
+    of the reliability diagram are of equal width.
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")
