@@ -151,9 +151,7 @@ FOLDER_TABLES = {
         "colours of skin (1) and not (2), 245,057 rows sorted by class",
     ),
     "usps": _usps(
-        None,
-        _BOTH,
-        "digits, resampled split of RW06: 4649 training rows, then 4649 test rows",
+        None, _BOTH, "digits, resampled split of RW06: 4649 training rows, then 4649 test rows"
     ),
     "usps_3v5": _usps((3, 5), _BOTH, f"{_3V5}: 767 training rows, then 773 test rows"),
     "usps_3v5_test": _usps((3, 5), ("test",), f"{_3V5}, the 773 test rows"),

@@ -64,9 +64,10 @@ def _common(
     pass
 
 
-def _given(**arguments: Any) -> dict[str, Any]:
+def _given(*values: Any) -> dict[str, Any]:
     """Return the estimator's arguments that were given; the others keep its defaults."""
-    return {name: value for name, value in arguments.items() if value is not None}
+    names = ("likelihood", "inference", "multi_class", "n_restarts_optimizer", "n_jobs")
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
 def _print_json(content: dict[str, Any]) -> None:
@@ -95,13 +96,7 @@ def evaluate(
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes, compare, default_models
 
-    options = _given(
-        likelihood=likelihood,
-        inference=inference,
-        multi_class=multi_class,
-        n_restarts_optimizer=restarts,
-        n_jobs=n_jobs,
-    )
+    options = _given(likelihood, inference, multi_class, restarts, n_jobs)
     if picture is not None:
         _check_picture(picture)
     dataset = load_dataset(data, target)
@@ -152,13 +147,7 @@ def fit(
     from gpclass.estimator.classifier import GaussianProcessClassifier
     from gpclass.estimator.inputs import standardised
 
-    options = _given(
-        likelihood=likelihood,
-        inference=inference,
-        multi_class=multi_class,
-        n_restarts_optimizer=restarts,
-        n_jobs=n_jobs,
-    )
+    options = _given(likelihood, inference, multi_class, restarts, n_jobs)
     require_skops()
     if out.suffix != ".skops":
         raise ValueError(f"the model file {out} must end in .skops.")

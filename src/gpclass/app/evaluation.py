@@ -86,18 +86,12 @@ def default_models(
 
 
 class ModelScores(NamedTuple):
-    """Scores of one model.
+    """Scores of one model, a row a fold, and how many fits gave each of the ``warnings``.
 
-    Attributes
-    ----------
-    folds : pandas.DataFrame of shape (n_splits, 6)
-        A row a fold: mean negative log probability of the observed class in nats (log_loss);
-        `gpclass.metrics.brier_score`; fraction of wrong decisions (error);
-        `gpclass.metrics.information_bits` above the training part's frequencies; the fitted model's
-        ``log_marginal_likelihood_value_``, NaN where it has none (log_evidence); wall-clock time of
-        fit and prediction (seconds).
-    warnings : dict of str to int
-        What the model warned of, and in how many fits; they are kept here and not shown.
+    The columns are mean negative log probability of the observed class in nats (log_loss);
+    `gpclass.metrics.brier_score`; fraction of wrong decisions (error); information in bits above
+    the training part's frequencies (`gpclass.metrics.information_bits`); the fitted model's
+    log_evidence, NaN where it has none; wall-clock seconds of fit and prediction.
     """
 
     folds: Any

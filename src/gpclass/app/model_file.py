@@ -1,10 +1,10 @@
 """A fitted pipeline in a file: skops builds only types that it knows, and `trusted_types`."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from gpclass._version import __version__
+from gpclass.app.tables import require
 from gpclass.estimator.saving import trusted_types
 
 _FORMAT = {"format": "gpclass model", "format_version": 2}
@@ -12,12 +12,7 @@ _FORMAT = {"format": "gpclass model", "format_version": 2}
 
 def require_skops() -> Any:
     """Return the module skops.io, or raise an ImportError with the pip line to type."""
-    try:
-        return import_module("skops.io")
-    except ImportError as error:
-        raise ImportError(
-            "model files need skops; install it with: pip install 'gpclass[cli]'"
-        ) from error
+    return require("skops.io", "model files need skops")
 
 
 def save_model(pipeline: Any, target: str, path: Path) -> None:

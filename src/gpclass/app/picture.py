@@ -24,15 +24,9 @@ def probability_figure(
 ) -> Any:
     """Matplotlib figure of reliability and error-reject curves side by side, one line a model.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-    y_prob : mapping of str to array-like of shape (n, C)
-        The predicted probabilities of each named model for the same rows.
-    labels : array-like of shape (C,), default=None
-        The classes in the order of the columns; by default the sorted values of `y_true`.
-    title, n_bins : str or None, int, default=None, 10
-        Bins of the reliability diagram are of equal width.
+    ``y_true`` (n,) are classes; ``y_prob`` has each named model's probabilities (n, C) of the same
+    rows, columns in the order of ``labels`` (default: the sorted ``y_true``). The ``n_bins`` bins
+    of the reliability diagram are of equal width.
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")

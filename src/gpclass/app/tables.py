@@ -19,14 +19,17 @@ def check_suffix(path: Path) -> None:
         raise ValueError(f"{path} is not a file that ends in {', '.join(SUFFIXES)}.")
 
 
-def require_pandas() -> Any:
-    """Return the module pandas, or raise an ImportError with the pip line to type."""
+def require(module: str, need: str) -> Any:
+    """Return a module, or raise an ImportError with the pip line to type."""
     try:
-        return import_module("pandas")
+        return import_module(module)
     except ImportError as error:
-        raise ImportError(
-            "reading tables needs pandas; install it with: pip install 'gpclass[cli]'"
-        ) from error
+        raise ImportError(f"{need}; install it with: pip install 'gpclass[cli]'") from error
+
+
+def require_pandas() -> Any:
+    """Return the module pandas."""
+    return require("pandas", "reading tables needs pandas")
 
 
 def unpacked(path: Path) -> bytes:
