@@ -106,29 +106,42 @@ def information_bits(
 
     .. math:: \frac1n \sum_i \log_2 p(y_i \mid x_i) - \frac1n \sum_i \log_2 \pi_{y_i}
 
-    with the baseline :math:`\pi`, the best prediction without the inputs (RW06 section 3.7.2). Zero
-    bits says that the inputs told nothing; the entropy of the classes (one bit for two balanced
-    classes) is perfect prediction. Probabilities below the float64 epsilon count as that epsilon,
-    as in :func:`sklearn.metrics.log_loss`: a class that was ruled out costs 52 bits.
+    with the baseline :math:`\pi`, the best prediction that does not use the inputs. Zero bits says
+    that the inputs told nothing, the entropy of the classes (one bit for two balanced classes) is
+    perfect prediction, and a negative value is worse than the baseline. This is the measure of
+    RW06 section 3.7, Figures 3.7 to 3.12.
 
     Parameters
     ----------
-    y_true, y_prob, labels : array-like of shape (n,), (n, C) or (n,), (C,)
-        Classes, probabilities, and the classes of the columns (default: the sorted ``y_true``).
+    y_true, y_prob, labels
+        As in `check_probabilities`.
     baseline : array-like of shape (C,), default=None
         Class probabilities or counts of the training set in the order of `labels`; they are scaled
         to sum to one. By default the (weighted) frequencies in `y_true`.
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows in both averages.
 
+    Returns
+    -------
+    bits : float
+        The information. Probabilities below the float64 epsilon count as that epsilon, as in
+        :func:`sklearn.metrics.log_loss`, so that a class which was ruled out costs 52 bits and not
+        infinitely many.
+
     Raises
     ------
     ValueError
-        For probabilities that are not valid, or a class of `y_true` with baseline zero.
+        If the probabilities are not valid, or the baseline gives a class of `y_true` no
+        probability.
+
+    References
+    ----------
+    RW06, section 3.7.2.
 
     Examples
     --------
-    The 3s and 5s of RW06 section 3.7, with 406 and 361 rows for training:
+    The baseline of RW06 section 3.7 (3s and 5s, 406 and 361 for training, 418 and 355 to test) is
+    what a perfect classifier is above it:
 
     >>> import numpy as np
     >>> from gpclass.metrics import information_bits
@@ -173,8 +186,25 @@ def brier_score(
 
     .. math:: \frac1{2n} \sum_i \sum_c \left(p_{ic} - [y_i = c]\right)^2
 
-    With the factor one half, two classes have the score of scikit-learn's ``brier_score_loss``;
-    Brier's own (1950) is twice this. Arguments and ValueError are as in `information_bits`.
+    The factor one half makes the score of two classes equal to
+    :func:`sklearn.metrics.brier_score_loss` and keeps every number of classes on the scale [0, 1];
+    Brier's own definition, without it, is twice this value.
+
+    Parameters
+    ----------
+    y_true, y_prob, labels
+        As in `check_probabilities`, which raises a ValueError.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the rows.
+
+    Notes
+    -----
+    scikit-learn 1.6, the oldest version that we run with, has the score for two classes only.
+
+    References
+    ----------
+    G. W. Brier, Verification of forecasts expressed in terms of probability, Monthly Weather Review
+    78, 1950.
 
     Examples
     --------

@@ -33,9 +33,18 @@ _SKLEARN_TABLES = {
 class Dataset:
     """A table of features with a class for each row.
 
-    ``X`` is a pandas frame (n, d) of numbers without missing values. ``y`` (n,) has the classes of
-    the column ``target``: integers, booleans or text. ``description`` says what a row is and what
-    was left out, and ``sha256`` is that of the (unpacked) file, if there is one.
+    Attributes
+    ----------
+    name : str
+        Name of the data set, or the file name.
+    X : pandas.DataFrame of shape (n, d)
+        Features, all of them numbers without missing values.
+    y : ndarray of shape (n,)
+        Classes, integers, booleans or text, of the column `target`.
+    description, source : str
+        What a row is, and what was left out; where the table comes from.
+    sha256 : str or None
+        Checksum of the (unpacked) file; None for tables that are not a file of ours to check.
     """
 
     name: str

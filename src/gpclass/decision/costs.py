@@ -15,7 +15,7 @@ REJECT = -1
 def decide(
     y_prob: ArrayLike, loss: ArrayLike | None = None, reject_cost: float | None = None
 ) -> Integers:
-    r"""Decisions of least expected loss (RW06 section 3.2).
+    r"""Decisions of least expected loss.
 
     .. math:: \hat c_i = \arg\min_j \sum_k p_{ik} L_{kj}
 
@@ -25,7 +25,8 @@ def decide(
         Class probabilities; a vector is the probability of the second of two classes.
     loss : array-like of shape (C, C) or (C, C + 1), default=None
         ``loss[k, j]`` is the loss of deciding for class j when the class is k. A further column
-        is the loss of rejecting a case of class k. By default 0 for the right class, 1 for others.
+        is the loss of rejecting a case of class k. By default 0 for the right class and 1 for any
+        other, whose decision is the most probable class.
     reject_cost : float, default=None
         The loss of rejecting a case whatever its class, in place of the further column. With the
         default loss a case is rejected when its largest probability is below ``1 - reject_cost``.
@@ -34,13 +35,18 @@ def decide(
     -------
     decision : ndarray of shape (n,)
         The index of the class decided for (``classes_[decision]`` is its label), or ``REJECT``,
-        which is -1. Of equal expected losses the first class is taken; rejecting comes last.
+        which is -1, for a rejected case. Of decisions with equal expected loss the first class is
+        taken, and rejecting comes last.
 
     Raises
     ------
     ValueError
         If the probabilities are not valid, the loss has another shape or is not finite, or
         rejecting is given twice.
+
+    References
+    ----------
+    RW06, section 3.2.
 
     Examples
     --------
@@ -109,8 +115,19 @@ def error_reject_curve(
 ) -> ErrorRejectCurve:
     """Error rate of the accepted cases as the least certain ones are rejected.
 
-    ``y_true`` (n,) has the classes, ``y_prob`` (n, C) or (n,) their probabilities, with columns in
-    the order of ``labels`` (default: the sorted ``y_true``); ValueError where these are not valid.
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        The observed classes.
+    y_prob : array-like of shape (n, C) or (n,)
+        Predicted probabilities, columns in the order of `labels`.
+    labels : array-like of shape (C,), default=None
+        The classes in the order of the columns; by default the sorted values of `y_true`.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities are not valid.
 
     References
     ----------

@@ -43,16 +43,23 @@ class ReliabilityDisplay:
     frequency of the second class against its predicted probability; for more, the accuracy against
     the probability of the most probable class (top-label calibration).
 
-    Attributes
+    Parameters
     ----------
-    prob_true, prob_pred, counts : ndarray of shape (n_bins,)
-        Observed frequency, mean predicted probability and number of cases, in bins that have cases.
+    prob_true, prob_pred : ndarray of shape (n_bins,)
+        Observed frequency and mean predicted probability in each bin that has cases.
+    counts : ndarray of shape (n_bins,)
+        Number of cases in each bin.
     lower, upper : ndarray of shape (n_bins,)
         Wilson interval of the observed frequency, at the confidence asked for.
-    prob, event : ndarray of shape (n,), str
-        The predicted probabilities behind the bins, and what they are of, for the axis labels.
+    prob : ndarray of shape (n,)
+        The predicted probabilities behind the bins.
+    event : str
+        What the probabilities are of, for the axis labels.
     name : str or None
         Label of the curve.
+
+    Attributes
+    ----------
     ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
         What the last call to :meth:`plot` drew on, and the curve.
 
@@ -67,7 +74,8 @@ class ReliabilityDisplay:
     >>> from gpclass.decision.display import ReliabilityDisplay
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=2000)
-    >>> bins = ReliabilityDisplay.bin_predictions(rng.uniform(size=2000) < p, p, n_bins=4)
+    >>> y = rng.uniform(size=2000) < p
+    >>> bins = ReliabilityDisplay.bin_predictions(y, p, n_bins=4)
     >>> bins.counts.tolist(), np.round(bins.prob_true, 1).tolist()
     ([500, 500, 500, 500], [0.1, 0.4, 0.6, 0.9])
     """
@@ -93,11 +101,20 @@ class ReliabilityDisplay:
         confidence: float = 0.95,
         name: str | None = None,
     ) -> Self:
-        """Bin the predictions (as for `error_reject_curve`) without drawing, so without matplotlib.
+        """Bin the predictions without drawing them (which needs no matplotlib).
 
-        ``strategy`` is "quantile", bins with equal counts (fewer where predictions are tied), or
-        "uniform", of equal width; a bin without cases is left out. ``confidence`` is that of the
-        binomial intervals, ``name`` the label of the curve.
+        Parameters
+        ----------
+        y_true, y_prob, labels
+            As in `gpclass.decision.error_reject_curve`.
+        n_bins : int, default=10
+            Number of bins; a bin without cases is left out.
+        strategy : {"quantile", "uniform"}, default="quantile"
+            Bins with equal counts (fewer where predictions are tied), or of equal width.
+        confidence : float, default=0.95
+            Confidence of the binomial intervals.
+        name : str, default=None
+            Label of the curve.
         """
         codes, proba, classes = check_probabilities(y_true, y_prob, labels)
         assert codes is not None
@@ -184,8 +201,22 @@ class ReliabilityDisplay:
 class ErrorRejectDisplay:
     """Error-reject curve: the error rate of what is left as the least certain cases are rejected.
 
-    Make it with :meth:`from_predictions` or :meth:`from_estimator`; ``name`` labels the curve.
-    :meth:`plot` sets ``ax_``, ``figure_`` and ``line_`` (RW06 section 3.7.3, Figure 3.10).
+    Make it with :meth:`from_predictions` or :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    curve : ErrorRejectCurve
+    name : str or None
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
+        What the last call to :meth:`plot` drew on, and the curve.
+
+    References
+    ----------
+    RW06, section 3.7.3, Figure 3.10.
 
     Examples
     --------

@@ -157,8 +157,13 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             Class labels.
         sample_weight : array-like of shape (n,), default=None
             Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
-            Rounding makes the evidence of the two differ by up to 1e-8. Where the evidence is flat
-            (15 rows, say), the learnt probabilities may then differ by about 1e-6.
+            Rounding makes the evidence of the two differ by up to 1e-8. With few rows (15, say)
+            the evidence may be so flat that the learnt hyperparameters then differ, and the
+            probabilities by about 1e-6.
+
+        Returns
+        -------
+        self : GaussianProcessClassifier
 
         Raises
         ------
@@ -208,7 +213,13 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return self.models_, self._decomposition, self.n_classes_, X
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, averaged over the latent, shape (m, C); columns as ``classes_``."""
+        """Class probabilities of m rows, averaged over the latent.
+
+        Returns
+        -------
+        P : ndarray of shape (m, C)
+            Columns in the order of ``classes_``; rows sum to one.
+        """
         return class_probabilities(*self._at(X))
 
     def decision_function(self, X: Any) -> Array:
@@ -241,18 +252,33 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return models[0].latent(X)  # type: ignore[no-any-return]
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
-        """Mean (m, C) and covariance (m, C, C) of the classes' latent functions at m rows.
+        """Mean and covariance of the latent functions of the classes at m rows.
 
-        Two classes have one latent f; the result is that of ``(-f/2, f/2)``, whose difference is f.
-        One against the rest has independent latents. Raises ValueError for one against one, which
-        has a latent function a pair of classes.
+        Returns
+        -------
+        mean : ndarray of shape (m, C)
+        covariance : ndarray of shape (m, C, C)
+            Of the classes at each row. For two classes, which have one latent f, those of
+            ``(-f/2, f/2)``, whose difference is f; one against the rest has independent latents.
+
+        Raises
+        ------
+        ValueError
+            For one against one, which has a latent function a pair of classes.
         """
         return class_latents(*self._at(X))
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Draw the latent functions of the classes at all rows of X together, (m, C, n_samples).
+        """Draw the latent functions of the classes at all rows of X together.
 
-        The arguments are as in scikit-learn's ``sample_y``; ``random_state=None`` draws anew.
+        Parameters
+        ----------
+        X, n_samples, random_state
+            As in scikit-learn's ``sample_y``; None draws anew each time.
+
+        Returns
+        -------
+        samples : ndarray of shape (m, C, n_samples)
 
         Raises
         ------
@@ -304,9 +330,14 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             kernel's come first, then the likelihood's, which may be left out: they stay where
             they are. None: the value at those that were learnt.
         eval_gradient : bool, default=False
-            Whether to return the gradient, of the shape of theta, too.
+            Whether to return the gradient by theta too.
         clone_kernel : bool, default=True
             False also makes theta, and the sites found there, those of the fitted model.
+
+        Returns
+        -------
+        log_evidence, gradient : float, ndarray of the shape of theta
+            The gradient only where eval_gradient is True.
 
         Raises
         ------

@@ -36,10 +36,15 @@ class ReportedRun:
 @final
 @dataclass(frozen=True)
 class OptimizerReport:
-    """Every run of the optimiser, in the order of the problems, then of the starts.
+    """Every run of the optimiser.
 
-    ``parameter_names`` are those of theta, as in `Kernel.get_params`; an entry of a vector has its
-    index in brackets.
+    Parameters
+    ----------
+    parameter_names : tuple of str
+        Names of the hyperparameters in theta, as in `Kernel.get_params`; an entry of a vector
+        has its index in brackets.
+    runs : tuple of ReportedRun
+        In the order of the problems, then of the starts.
     """
 
     parameter_names: tuple[str, ...]

@@ -135,11 +135,19 @@ class SitePosterior:
         return covariance.pullback(self.mean_weights, by_mean, by_variance)
 
     def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
-        """Latent mean and variance at m new inputs, shape (m,) each (RW06 Algorithm 3.2).
+        """Latent mean and variance at m new inputs (RW06 Algorithm 3.2, lines 4 to 6).
 
-        ``K_cross``, shape (n, m), is the prior covariance of training and new inputs, and is
-        overwritten; ``k_diag``, shape (m,), has the prior variances of the new inputs. A variance
-        that rounding made negative is 0.
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n, m)
+            Covariance of training and new inputs, overwritten.
+        k_diag : ndarray of shape (m,)
+            Prior variances of the new inputs.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (m,)
+            A variance that rounding made negative is 0.
         """
         # einsum without optimisation sums in one order whatever m is: a row's result does not
         # depend on the batch that it is predicted in.

@@ -125,27 +125,38 @@ class TangentBound(GaussianMethod[BoundApproximation]):
         \lambda(c) = \tanh(c / 2) / (4 c) ,
 
     a site ``tau = 2 w lambda(c)``, ``nu = w y / 2`` for a row of weight w. The best c is
-    ``c^2 = m^2 + var`` with the marginal mean and variance of the Gaussian that results. The
-    solvers of `Variational` maximise the bound.
+    ``c^2 = m^2 + var`` with the marginal mean and variance of the Gaussian that results. The bound
+    is maximised by the solvers of `Variational`.
 
     **From above**, ``log sigma(z)`` is concave in z, and its tangent of slope mu is
 
     .. math:: \sigma(z) \le \exp(\mu z - H(\mu)), \quad
         H(\mu) = -\mu \log \mu - (1 - \mu) \log (1 - \mu) ,
 
-    which gives ``nu^T K nu / 2 - sum_i w_i H(mu_i)`` with ``nu_i = w_i y_i mu_i``. Its minimum
-    ``mu_i = sigma(-y_i (K nu)_i)`` is the mode that Laplace's method finds: the bound is the log
-    joint density at the mode. Linear tangents leave the prior's covariance as it is, so
-    ``posterior`` from above has the sites of Laplace's method instead (KG06 does not say which
-    variance its program takes).
+    which gives ``nu^T K nu / 2 - sum_i w_i H(mu_i)`` with ``nu_i = w_i y_i mu_i``. It is convex in
+    mu, and its minimum ``mu_i = sigma(-y_i (K nu)_i)`` is the mode that Laplace's method finds:
+    the bound is the log joint density at the mode.
 
-    ``max_iter``, ``tol`` and ``fallback`` are as in `EP` for ``side="lower"``, and as in
-    `Laplace` for ``side="upper"``.
+    Linear tangents leave the prior's covariance as it is, so ``posterior`` from above has the
+    sites of Laplace's method instead. This is a decision made here: KG06 does not say what
+    variance their program takes. The bound supports it: its first two derivatives by the weight of
+    a new label, at weight zero, are those of the evidence under that Gaussian.
+
+    Parameters
+    ----------
+    side : {"lower", "upper"}, default="lower"
+    max_iter : int, default=100
+        Sweeps over all rows, as in `Variational` (lower), or Newton steps (upper).
+    tol : float, default=1e-8
+        As in `EP` (lower), or the largest entry of the gradient at the mode (upper).
+    fallback : int, default=6
+        As in `EP` (lower).
 
     References
     ----------
     Jaakkola & Jordan, *Bayesian parameter estimation via variational methods*, 2000; Gibbs &
     MacKay, *Variational Gaussian process classifiers*, 2000, which KG06 calls GPC-VL and GPC-VU.
+    The equations are derived afresh, with weights as powers of the terms.
 
     Examples
     --------

@@ -49,12 +49,7 @@ class DifferencePosterior:
     ) -> "DifferencePosterior":
         """Condition the prior of the differences on N sites, of precisions of any sign.
 
-        Raises
-        ------
-        ValueError
-            For codes, covariances or sites of wrong shapes.
-        NotPositiveDefiniteError
-            Where the posterior given the sites is not proper.
+        Raises ValueError for wrong shapes, NotPositiveDefiniteError for an improper posterior.
         """
         differences = Differences(codes, n_classes)
         if len(sites) != differences.size:
@@ -92,10 +87,7 @@ class DifferencePosterior:
         ``k_diag`` has the prior variances of the new inputs, shape (m,) or (m, C). A row's bits do
         not depend on the other rows. A variance that rounding made negative is 0.
 
-        Raises
-        ------
-        ValueError
-            For wrong shapes.
+        Raises ValueError for wrong shapes.
 
         References
         ----------

@@ -29,8 +29,7 @@ class Energy:
     tilted moments ``mu^ = G'(lambda)`` and ``dPhi = sum_i count_i mu_i . ds_i``, its derivative
     ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i`` vanishes where the moments match.
 
-    GTS19 eq. 18 is this at the sites of posterior linearisation: its
-    ``p(y|f) / p^(y|f) N(f; u_i, W_i)`` is p(y|f) times a scaled cavity.
+    GTS19 eq. 18 is this at the sites of posterior linearisation.
     """
 
     copies: Copies

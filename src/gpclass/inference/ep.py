@@ -99,21 +99,27 @@ class EPRule(SiteRule):
 class EP(GaussianMethod[EPApproximation]):
     """Expectation propagation: sites whose tilted moments are the posterior's marginals.
 
-    The parallel schedule needs few factorisations: between two of them it keeps the cavity
-    variances, and the means are the mode of a concave problem
-    (`gpclass.inference.cavities.CavityTerms`). The sequential schedule is RW06 Algorithm 3.5 in
-    blocks. For likelihoods that are not log-concave, or jump, the parallel schedule is plain
-    sweeps, damped where they turn back, with Newton's method at the end, and then the sequential
-    one. Where none converges a double loop does if there is a fixed point (`DoubleLoop`).
+    The parallel schedule needs few factorisations: see `gpclass.inference.solvers.variances`,
+    where the variances that stay between them are those of the cavities, and the means are the
+    mode of a concave problem (`gpclass.inference.cavities.CavityTerms`). The sequential
+    schedule is RW06 Algorithm 3.5, its rank-one updates gathered into blocks. For likelihoods
+    that are not log-concave, or jump, the parallel schedule is plain sweeps, damped where they
+    turn back, with Newton's method at the end, and then the sequential one; site precisions may
+    be negative. Where none of these ends at a fixed point a double loop takes over, which
+    converges where there is one (`gpclass.inference.solvers.double_loop`). All have the same fixed
+    points.
 
     Parameters
     ----------
-    schedule : {"parallel", "sequential"}
-    max_iter, fallback : int
-        Sweeps of the first solver, and of all that take over from it, in units of the first's.
-    tol : float
+    schedule : {"parallel", "sequential"}, default="parallel"
+    max_iter : int, default=100
+        Sweeps over all rows, of the first solver.
+    tol : float, default=1e-8
         Largest change of a site's natural parameters at which the sites count as matched, in
         units of the posterior's deviation where that is above one.
+    fallback : int, default=6
+        Sweeps that all solvers which take over from the first may make together, in units of
+        `max_iter`; 0 for the first solver alone.
 
     References
     ----------

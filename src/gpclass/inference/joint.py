@@ -58,6 +58,7 @@ LatentPosterior = ClassPosterior | DifferencePosterior
 class JointScheme(ABC):
     """One joint model: what it runs, what predicts, and its class probabilities."""
 
+    # whether the evidence is stationary in the sites, so that a loose tolerance serves
     loosens: ClassVar[bool] = False
 
     @abstractmethod

@@ -49,8 +49,12 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
     The mode is that of ``Psi(f) = sum_i w_i log p(y_i|f_i) - f^T K^-1 f / 2``, found by
     `gpclass.inference.solvers.newton`. The likelihood must be log-concave and smooth.
 
-    The mode counts as found where no entry of the gradient of Psi by f is above ``tol``;
-    ``max_iter`` counts Newton steps.
+    Parameters
+    ----------
+    max_iter : int, default=100
+        Newton steps.
+    tol : float, default=1e-10
+        Largest entry of the gradient of Psi by f at which the mode counts as found.
 
     References
     ----------
@@ -63,6 +67,8 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
     >>> q = Laplace()(np.eye(2), [1, -1], Logit())
     >>> q.posterior.mean.round(6)
     array([ 0.401058, -0.401058])
+    >>> q.outcome.name
+    'CONVERGED'
     """
 
     max_iter: int = 100

@@ -105,13 +105,23 @@ class PosteriorLinearisation(GaussianMethod[EnergyApproximation]):
 
     Each label is regressed on its latent value under the posterior's own marginal, which makes a
     Gaussian site; the posterior follows from the sites, and so on to the fixed point. Site
-    precisions are never negative. The parallel schedule is that of `EP`, with the posterior's
-    variances; where it does not converge, damped steps and Newton's method take over. For the
-    noisy threshold there may be no fixed point at all: opposite labels at one place let the
-    variance there shrink to zero where epsilon is below 0.138 (two rows; more for more rows).
+    precisions are never negative, so every covariance is one. The parallel schedule is
+    `gpclass.inference.solvers.variances`, its variances those of the posterior; where it does not
+    converge, damped steps and Newton's method take over. For the noisy threshold there may be no
+    fixed point at all: opposite labels at one place let the variance there shrink to zero where
+    epsilon is below 0.138 (two rows; more for more rows).
 
-    The evidence is the EP energy at these sites. A weight counts a row's site that often. The
-    settings are those of `EP`.
+    The evidence is the EP energy at these sites. A weight counts a row's site that often.
+
+    Parameters
+    ----------
+    schedule : {"parallel", "sequential"}, default="parallel"
+    max_iter : int, default=100
+        Sweeps over all rows, of the first solver.
+    tol : float, default=1e-8
+        As in `EP`.
+    fallback : int, default=6
+        As in `EP`.
 
     References
     ----------

@@ -13,14 +13,20 @@ from gpclass.linalg import Array
 class Sites:
     """Gaussian sites ``exp(nu_i f_i - tau_i f_i^2 / 2)``, one a training point.
 
-    ``nu`` is site precision times site mean (RW06 eq. 3.67), ``tau`` the site precision; shape
-    (n,) each.
+    Parameters
+    ----------
+    nu : ndarray of shape (n,)
+        First natural parameter, RW06 eq. 3.67: site precision times site mean.
+    tau : ndarray of shape (n,)
+        Site precision, the second natural parameter.
 
     Examples
     --------
     >>> import numpy as np
-    >>> Sites.zero(2).damped_towards(Sites(np.ones(2), 2 * np.ones(2)), 0.5).tau
-    array([1., 1.])
+    >>> old = Sites(np.zeros(2), np.ones(2))
+    >>> new = Sites(np.ones(2), 3 * np.ones(2))
+    >>> old.damped_towards(new, 0.5).tau
+    array([2., 2.])
     """
 
     nu: Array

@@ -110,14 +110,23 @@ class Variational(GaussianMethod[Approximation]):
     """The Gaussian of the largest lower bound of the evidence, in 2n parameters.
 
     The optimum of ``E[log p(y|f)] - KL(q || p)`` over all Gaussians has the form of sites; its
-    natural gradient is the target sites of the posterior's marginals less the sites. Log-concave
-    likelihoods take the parallel schedule of `EP`, and the bound must rise at each step; where it
-    does not, and for other likelihoods, natural-gradient steps with a line search take over. The
-    likelihood must be nowhere zero.
+    natural gradient is the difference of the sites that the posterior's marginals ask for and
+    those there are. For a log-concave likelihood the means are solved for between two
+    factorisations (`gpclass.inference.solvers.variances`), and the bound must rise at each; where
+    it does not, and for other likelihoods, natural-gradient steps with a line search take over.
+    The likelihood must be nowhere zero.
 
-    ``evidence`` says what `log_evidence` is: the bound, or the EP energy at the same sites, which
-    is closer to the truth and a better objective for hyperparameters (Li, John & Solin 2023). The
-    other settings are those of `EP`.
+    Parameters
+    ----------
+    evidence : {"bound", "ep"}, default="bound"
+        What `log_evidence` is: the bound, or the EP energy at the same sites, which is closer to
+        the truth and a better objective for hyperparameters (Li, John & Solin 2023).
+    max_iter : int, default=100
+        Sweeps over all rows, of the first solver.
+    tol : float, default=1e-8
+        As in `EP`.
+    fallback : int, default=6
+        As in `EP`.
 
     References
     ----------

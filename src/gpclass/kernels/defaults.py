@@ -15,11 +15,22 @@ _LENGTH_LIMITS = (1e-290, 1e290)
 
 
 def default_kernel(X: Any) -> Any:
-    """``1.0 * RBF(l)`` with l the median distance between distinct rows of X, of shape (n, d).
+    """``1.0 * RBF(l)`` with l the median distance between distinct rows.
 
-    The bounds are 1e-3 to 1e5 for the constant and 1e-3 l to 1e3 l for the length-scale; l is 1
-    where there is one distinct row. The order of the rows and their multiplicities do not matter.
-    Of more than 1000 distinct rows, 1000 evenly spaced in lexicographic order are used.
+    The start scales with the units of X as a whole and depends on neither the order of the rows
+    nor their multiplicities. Of more than 1000 distinct rows, 1000 evenly spaced in lexicographic
+    order are used.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Finite numbers.
+
+    Returns
+    -------
+    sklearn.gaussian_process.kernels.Product
+        ``ConstantKernel(1.0, (1e-3, 1e5)) * RBF(l, (1e-3 l, 1e3 l))``; ``l = 1`` where there is
+        just one distinct row.
 
     Raises
     ------

@@ -16,9 +16,7 @@ def quiet() -> Any:
 
 
 def evaluate(kernel: Any, X: Any) -> Array:
-    """Kernel matrix of the training inputs, shape (n, n), C-contiguous and exactly symmetric.
-
-    It is not finite only where a value of the kernel overflows.
+    """Kernel matrix of the training inputs.
 
     Parameters
     ----------
@@ -26,6 +24,12 @@ def evaluate(kernel: Any, X: Any) -> Array:
         Kernels with a rule (see `gpclass.kernels.tiles.binds`) and their sums, products and
         powers are evaluated in tiles and need no memory beside the result; others by their call.
     X : array-like of shape (n, d) or sequence of n objects
+
+    Returns
+    -------
+    K : ndarray of shape (n, n)
+        ``kernel(X)``, C-contiguous and exactly symmetric. It is not finite only where a value of
+        the kernel overflows.
 
     Raises
     ------
@@ -36,6 +40,7 @@ def evaluate(kernel: Any, X: Any) -> Array:
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.kernels import evaluate
     >>> evaluate(2.0 * RBF(1.0), np.array([[0.0], [1.0]])).round(3)
     array([[2.   , 1.213],
            [1.213, 2.   ]])
@@ -54,10 +59,20 @@ def evaluate(kernel: Any, X: Any) -> Array:
 
 
 def cross(kernel: Any, X: Any, X_new: Any) -> Array:
-    """Covariances between n training inputs and m new ones, shape (n, m), C-contiguous.
+    """Covariances between training inputs and new inputs.
 
-    For kernels with a rule a column depends, bit for bit, on its own new input alone. Of
-    `Precomputed` ``X_new`` has shape (m, n) or (m, n + 1).
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (n, d) or sequence of n objects
+    X_new : array-like of shape (m, d) or sequence of m objects
+        For `Precomputed` of shape (m, n) or (m, n + 1).
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        ``kernel(X, X_new)``, C-contiguous. For kernels with a rule a column depends, bit for
+        bit, on its own new input alone and not on the others in the batch.
 
     Raises
     ------
@@ -80,15 +95,20 @@ def cross(kernel: Any, X: Any, X_new: Any) -> Array:
 
 
 def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
-    """Prior variances ``k(x, x)`` of m inputs, shape (m,).
+    """Prior variances ``k(x, x)``.
 
-    Where X are new inputs of `Precomputed`, ``X_train`` is its training matrix: the variance of a
-    new row is its last column when it has n + 1, else the training diagonal.
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (m, d) or sequence of m objects
+    X_train : optional
+        The training inputs, when X are new ones. Only `Precomputed` needs them: the variance of
+        a new row is its last column when it has n + 1, else the training diagonal, with a
+        ValueError where that is not constant.
 
-    Raises
-    ------
-    ValueError
-        Where that diagonal is not constant.
+    Returns
+    -------
+    ndarray of shape (m,)
     """
     with quiet():
         return np.array(_diagonal(kernel, read_inputs(kernel, X), X_train), dtype=np.float64)

@@ -10,11 +10,12 @@ from gpclass.linalg import Array
 
 
 def pullback(kernel: Any, X: Any, G: Array, K: Array | None = None) -> Array:
-    """Gradient of ``sum_ij G_ij K_ij(theta)`` by the kernel's free log-hyperparameters, (n_theta,).
+    """Gradient of ``sum_ij G_ij K_ij(theta)`` by the kernel's free log-hyperparameters.
 
     With ``G = dlogZ/dK`` this is the gradient of the evidence by theta (RW06 eq. 5.9 for
-    regression), in O(n^2 d): for kernels with a differentiable logarithm, one matrix product with
-    ``M = G o K`` serves all length-scales.
+    regression), in O(n^2 d): for kernels with a differentiable logarithm, one matrix product
+    serves all length-scales, ``sum_ij M_ij (x_ik - x_jk)^2 = 2 (sum_i x_ik^2 r_i - x_k' M x_k)``
+    with ``M = G o K`` and ``r = M 1``.
 
     Parameters
     ----------
@@ -25,7 +26,12 @@ def pullback(kernel: Any, X: Any, G: Array, K: Array | None = None) -> Array:
     G : ndarray of shape (n, n)
         Symmetric; only the lower triangle and the diagonal blocks are read.
     K : ndarray of shape (n, n), optional
-        ``evaluate(kernel, X)`` where it is at hand.
+        ``evaluate(kernel, X)`` where it is at hand; saves evaluating it again.
+
+    Returns
+    -------
+    ndarray of shape (n_theta,)
+        In the order of ``kernel.theta``; fixed hyperparameters are not in it.
 
     Raises
     ------
@@ -36,8 +42,13 @@ def pullback(kernel: Any, X: Any, G: Array, K: Array | None = None) -> Array:
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.kernels import pullback
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> kernel = 1.5 * RBF([1.0, 2.0])
     >>> G = np.array([[1.0, 0.5], [0.5, -1.0]])
-    >>> pullback(1.5 * RBF([1.0, 2.0]), np.array([[0.0, 0.0], [1.0, 2.0]]), G).round(4)
+    >>> pullback(kernel, X, G).round(4)
+    array([0.5518, 0.5518, 0.5518])
+    >>> np.einsum("ij,ijk->k", G, kernel(X, eval_gradient=True)[1]).round(4)
     array([0.5518, 0.5518, 0.5518])
     """
     X = read_inputs(kernel, X)

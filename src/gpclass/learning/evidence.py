@@ -22,7 +22,7 @@ Optimizer = Callable[..., tuple[Array, float]]
 @final
 @dataclass(frozen=True)
 class MaximiseEvidence(Learner):
-    """L-BFGS-B over theta within the kernel's bounds, or a user's optimizer (RW06 section 5.5.1).
+    """L-BFGS-B over theta within the kernel's bounds, or a user's optimizer.
 
     Parameters
     ----------
@@ -33,6 +33,10 @@ class MaximiseEvidence(Learner):
         Its log density is added to the evidence (maximum a posteriori).
     settings : SearchSettings
         Numbers of L-BFGS-B's search.
+
+    References
+    ----------
+    RW06 section 3.4.4 and section 5.5.1 of the same book.
     """
 
     optimizer: str | Optimizer = "fmin_l_bfgs_b"

@@ -40,8 +40,17 @@ class LearningRun:
 class Node:
     """One setting of the hyperparameters, its weight in averages, and the inference there.
 
-    ``sites`` may be ClassSites or Samples. ``weight`` is the posterior probability of this setting;
-    the weights of all nodes sum to one.
+    Parameters
+    ----------
+    theta : ndarray of shape (p,)
+    log_evidence : float
+    sites : Sites, or ClassSites or Samples in their place
+    outcome_name : str
+        Name of the `Outcome` of the inference that found the sites.
+    n_iter : int
+        Its iterations.
+    weight : float, default=1.0
+        Posterior probability of this setting; the weights of all nodes sum to one.
     """
 
     theta: Array
@@ -61,7 +70,14 @@ class Node:
 @final
 @dataclass(frozen=True)
 class Learned:
-    """The setting that was learnt, or several that models average over, and the runs."""
+    """Hyperparameters that were learnt: one setting, or several that models average over.
+
+    Parameters
+    ----------
+    nodes : tuple of Node
+        At least one; their weights are not negative and sum to one.
+    runs : tuple of LearningRun
+    """
 
     nodes: tuple[Node, ...]
     runs: tuple[LearningRun, ...] = ()
@@ -101,11 +117,24 @@ class Learner(ABC):
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
-        """Learn from each of the ``starts`` (r, p), the first of which is the kernel's own theta.
+        """Learn from each start.
 
-        ``init`` are sites for the very first evaluation. ``n_jobs`` runs at a time do not change
-        the result. ``progress`` is called with the evidence after each evaluation (each run, where
-        runs are parallel). NotPositiveDefiniteError where no start can be evaluated.
+        Parameters
+        ----------
+        problem : Problem
+        starts : ndarray of shape (r, p)
+            Where to start, the first from the kernel's own values.
+        init : Sites, default=None
+            Sites for the very first evaluation.
+        n_jobs : int, default=None
+            Runs at a time; the result does not depend on it.
+        progress : callable, default=None
+            Called with the evidence after each evaluation (each run, where runs are parallel).
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            Where the evidence cannot be evaluated at any start.
         """
 
 

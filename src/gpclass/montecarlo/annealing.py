@@ -91,33 +91,40 @@ def annealed_importance_sampling(
     random_state: RandomState = None,
     progress: Progress = None,
 ) -> EvidenceEstimate:
-    """Estimate the evidence by annealing from a Gaussian of known mass to the posterior.
+    """Estimate the evidence by annealing from a Gaussian whose mass is known to the posterior.
 
     Along ``q(f) (p(f) prod_i p(y_i|f_i)^w_i / q(f))^beta``, beta rising from 0 to 1, every chain
-    moves by elliptical slice sampling and gathers ``log w = sum_t (beta_{t+1} - beta_t) log (p(f_t)
-    prod_i p(y_i|f_ti)^w_i / q(f_t))``; q is the prior, or the prior given Gaussian sites.
+    moves by elliptical slice sampling and gathers ``log w = sum_t (beta_{t+1} - beta_t) log
+    (p(f_t) prod_i p(y_i|f_ti)^w_i / q(f_t))``; q is the prior, or the prior given Gaussian sites.
 
     Parameters
     ----------
     K, y, likelihood, weights, random_state, progress
-        As for `elliptical_slice_sampling`.
+        As for `elliptical_slice_sampling`. Of the likelihood only ``log_prob`` is used, but for
+        ``guides``.
     n_chains : int, default=100
-        The error falls with the square root of their number.
+        Chains: the error falls with the square root of their number.
     n_temperatures : int, default=1000
         Steps from 0 to 1. The variance of a chain's log weight falls about in proportion; bring
         it to one or below before adding chains.
     start : "prior", Approximation or Sites, default="prior"
-        Where to anneal from. The sites of a fair approximation make the error far smaller. Of many
-        classes: as ``init`` of `elliptical_slice_sampling`.
+        Where to anneal from. The sites of an approximation that is any good leave little to do:
+        the error is far smaller. Of many classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns,
+        or `ClassSites`, such as those of `nested_ep_sites`.
     schedule : {"adaptive", "power"}, default="adaptive"
-        How the temperatures lie. "adaptive": by an independent pilot run, so that each step adds
-        about as much variance; this does not bias the estimate. "power":
+        How the temperatures lie. "adaptive": by a pilot run with random numbers of its own, so
+        that each step adds about as much variance; this does not bias the estimate. "power":
         ``(t / n_temperatures)^4`` from the prior, and squares from an approximation.
     guides : {"auto", "ep", "none"}, default="auto"
-        From the prior: the Gaussians whose ellipses the moves use (their proposals). "ep": EP for
-        the tempered likelihood at 16 temperatures, nested EP for many classes. "none": the prior,
-        whose ellipses are much too wide for a strong signal. "auto": "ep" where the likelihood is
-        log-concave, else "none". The expectation of the weights does not depend on them.
+        From the prior: which Gaussians the ellipses of the moves (their proposals) belong to.
+        "ep": EP for the tempered likelihood at 16 temperatures, nested EP for many classes.
+        "none": the prior, whose ellipses are much too wide for a strong signal. "auto": "ep" where
+        the likelihood is log-concave, as those of many classes are, else "none". Proposals shape
+        the moves and not their target: the expectation of the weights does not depend on them.
+
+    Returns
+    -------
+    EvidenceEstimate
 
     Raises
     ------
@@ -129,8 +136,8 @@ def annealed_importance_sampling(
 
     References
     ----------
-    Neal, Annealed importance sampling, Statistics and Computing 11, 2001; Kuss and Rasmussen, JMLR
-    6, 2005, for GP classification (RW06 Figure 3.12).
+    Neal, Annealed importance sampling, Statistics and Computing 11, 2001; Kuss and Rasmussen,
+    JMLR 6, 2005, for GP classification (RW06 Figure 3.12).
 
     Examples
     --------

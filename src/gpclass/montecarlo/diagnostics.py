@@ -14,11 +14,17 @@ def effective_sample_size(draws: Array) -> Array:
 
     The autocorrelation ``rho_t = 1 - (W - c_t) / V`` combines the chains: W is the mean of their
     variances, V the variance of all draws, c_t the mean autocovariance at lag t. Its sums over
-    pairs of lags are cut before the first that is not positive, and made monotone. The result is at
-    most ``S log10(S)`` for S draws in all.
+    pairs of lags are cut before the first that is not positive, and made monotone. The result is
+    at most ``S log10(S)`` for S draws in all, which only antithetic chains approach.
 
-    ``draws`` has shape (..., n_draws, n_chains) and the result (...): NaN where a chain has fewer
-    than 4 draws; S where the draws do not differ.
+    Parameters
+    ----------
+    draws : ndarray of shape (..., n_draws, n_chains)
+
+    Returns
+    -------
+    ess : ndarray of shape (...)
+        NaN where a chain has fewer than 4 draws; S where the draws do not differ.
 
     References
     ----------
@@ -57,8 +63,14 @@ def effective_sample_size(draws: Array) -> Array:
 def split_rhat(draws: Array) -> Array:
     """Square root of the variance of all half-chains over that within them; 1 when they agree.
 
-    Shapes as for `effective_sample_size`: NaN where a chain has fewer than 4 draws; 1 where the
-    draws do not differ.
+    Parameters
+    ----------
+    draws : ndarray of shape (..., n_draws, n_chains)
+
+    Returns
+    -------
+    rhat : ndarray of shape (...)
+        NaN where a chain has fewer than 4 draws; 1 where the draws do not differ.
 
     References
     ----------

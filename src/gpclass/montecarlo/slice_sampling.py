@@ -124,8 +124,9 @@ def elliptical_slice_sampling(
         Labels, -1 or +1. Of many classes: their codes, integers from 0. There are as many classes
         as a ClassPrior or a sequence says; with one matrix, one more than the largest code.
     likelihood : Likelihood or ClassLikelihood
-        Only its ``log_prob`` is used: it need be neither log-concave nor smooth. A
-        `ClassLikelihood` makes a problem one of many classes.
+        Only its ``log_prob`` is used: it need be neither log-concave nor smooth.
+        `SoftmaxLikelihood` or `MultinomialProbitLikelihood` is what makes a problem one of many
+        classes.
     weights : array-like of shape (n,), default=None
         Powers of the likelihood terms.
     n_samples : int, default=1000
@@ -137,14 +138,19 @@ def elliptical_slice_sampling(
     thin : int, default=30
         Moves from a draw to the next.
     random_state : int, Generator, RandomState or None, default=None
-        An int gives the same draws every time.
+        Where the random numbers come from; an int gives the same draws every time.
     progress : bool or callable, default=None
         True shows a line on stderr; a callable is called with the steps done and their number.
     init : Approximation or Sites, default=None
-        A Gaussian approximation ``q(f) = p(f) prod_i site_i`` near the posterior; None: the prior.
-        The chains start from draws of it, and the ellipses are its own: the limit is the same and
-        the chains forget faster. Of many classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns,
-        or `ClassSites`, such as those of `nested_ep_sites`.
+        A Gaussian approximation ``q(f) = p(f) prod_i site_i`` near the posterior. The chains start
+        from draws of it, and the ellipses are its own, with ``p(y|f) / prod_i site_i`` for the
+        likelihood: the limit is the same and the chains forget faster. None: the prior. Of many
+        classes: what ``nested_ep`` or ``SoftmaxLaplace`` returns, or `ClassSites`, such as those of
+        `nested_ep_sites`.
+
+    Returns
+    -------
+    SliceSamples
 
     Raises
     ------
@@ -162,6 +168,8 @@ def elliptical_slice_sampling(
     >>> import numpy as np
     >>> from gpclass.likelihoods import Probit
     >>> draws = elliptical_slice_sampling(np.eye(2), [1, -1], Probit(), random_state=0)
+    >>> draws.f.shape
+    (2, 50, 20)
     >>> bool(np.allclose(draws.mean, [0.56419, -0.56419], atol=0.1))
     True
     """

@@ -32,8 +32,18 @@ def check_inference(
     gradients by K and by the likelihood's hyperparameters against central differences; arguments
     unchanged. Site precisions may have either sign.
 
-    The likelihood has ``p(-1 | f) = p(+1 | -f)``. The random problems have n rows. ``rtol`` is the
-    tolerance of equalities, ``gradient_rtol`` that of gradients against differences.
+    Parameters
+    ----------
+    method : InferenceMethod
+    likelihood : Likelihood
+        With ``p(-1 | f) = p(+1 | -f)``.
+    n : int, default=12
+        Rows of the problems that are made up.
+    seed : int, default=0
+    rtol : float, default=1e-8
+        Tolerance of equalities.
+    gradient_rtol : float, default=1e-5
+        Tolerance of the gradient against differences.
 
     Raises
     ------

@@ -26,11 +26,16 @@ def check_kernel(kernel: Any, X: Any) -> None:
     - *cross*: ``cross(kernel, X, X)`` is K off the diagonal (noise is on the diagonal of K alone)
     - *theta*: ``clone_with_theta`` keeps theta, takes a new one, and leaves the original as it was
     - *gradient*: ``eval_gradient=True`` returns K and a tensor (n, n, n_theta), whose contraction
-      with G agrees with central differences of ``sum(G * K(theta))`` by log hyperparameters
+      with G agrees with central differences of ``sum(G * K(theta))``, theta being the logarithms
+      of the hyperparameters
     - *pullback*: ``pullback(kernel, X, G)`` agrees with these differences, with and without K
     - *sum* and *product*: all of this holds for ``kernel + 0.5`` and ``2 * kernel`` too
 
-    ``X`` has a few inputs (5 to 50) that differ from each other.
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    X : array-like of shape (n, d) or sequence of n objects
+        A few inputs (5 to 50) that differ from each other.
 
     Raises
     ------
@@ -41,6 +46,7 @@ def check_kernel(kernel: Any, X: Any) -> None:
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.testing import check_kernel
     >>> check_kernel(2.0 * RBF([1.0, 3.0]), np.arange(10.0).reshape(5, 2))
     """
     _check_values(kernel, X)

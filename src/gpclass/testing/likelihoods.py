@@ -57,8 +57,11 @@ def check_likelihood(likelihood: Likelihood) -> None:
       ``variance >= 0``, ``Omega > 0`` and probabilities in [0, 1]
     - *shapes*: arguments broadcast against each other
 
-    The likelihood is smooth on the scale of one but for a jump at f = 0. Free hyperparameters must
-    stay valid when changed by 0.4 per cent.
+    Parameters
+    ----------
+    likelihood : Likelihood
+        For labels in {-1, +1}; smooth on the scale of one but for a jump at f = 0. Free
+        hyperparameters must stay valid when changed by 0.4 per cent.
 
     Raises
     ------
@@ -68,6 +71,7 @@ def check_likelihood(likelihood: Likelihood) -> None:
     Examples
     --------
     >>> from gpclass.likelihoods import Probit
+    >>> from gpclass.testing import check_likelihood
     >>> check_likelihood(Probit())
     """
     _check_pointwise(likelihood)

@@ -19,10 +19,19 @@ def check_prior(
     Site precisions of one sign and of both; every answer against its formula in dense matrices;
     `NotPositiveDefiniteError` for precisions so negative that the posterior is not proper.
 
-    The prior has at most a few hundred latent values (the checks cost n^3), not all of variance
-    zero. ``rtol`` is relative to the largest entry of what is compared, or of what cancels in it.
-    ``for_ep_only`` leaves out negative precisions and cotangents of K, which EP on log-concave
-    likelihoods does not need.
+    Parameters
+    ----------
+    prior : Prior
+        With at most a few hundred latent values: the laws are checked with n^3 loops. Not all of
+        its variances are zero.
+    seed : int, default=0
+        Of the random site precisions and vectors.
+    rtol : float, default=1e-8
+        Relative to the largest entry of what is compared, or of what cancels in it.
+    for_ep_only : bool, default=False
+        Leave out the laws that EP on log-concave likelihoods does not need: negative precisions,
+        which such sites never have, and cotangents of K, of which a `NestedPrior` has only those
+        by the covariances of the classes.
 
     Raises
     ------

@@ -78,9 +78,9 @@ class FoundMode(NamedTuple):
 class NewtonSearch:
     """Newton's iteration in pairs ``(a, f = K a)``, so that no inverse of K occurs.
 
-    A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1).
-    Every step must increase the objective (or, where its change is below rounding, reduce the
-    gradient), and is halved until it does. At the mode `ModePoint.size` is at most ``tol``.
+    A direction is ``da = (I + W K)^-1 (first - a)`` with ``W = -second`` (RW06 Algorithm 3.1). A
+    step must increase the objective (or, where its change is below rounding, reduce the gradient),
+    and is halved until it does. At the mode `ModePoint.size` is at most ``tol``.
     """
 
     prior: Prior
