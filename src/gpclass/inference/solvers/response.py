@@ -117,15 +117,23 @@ def newton_step(rule: SiteRule, posterior: SitePosterior, target: Sites) -> Site
 
 def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
     """Newton steps while each halves the residual: the last sweep, and the factorisations."""
+    if sweep.residual <= tol or not sweep.posterior.factor.has_products:
+        return sweep, 0
+    sites = newton_step(rule, sweep.posterior, sweep.target)
+    sweep, made = newton_steps_to(rule, sweep, sites, tol)
+    return sweep._replace(posterior=sweep.posterior.with_covariance()), made
+
+
+def newton_steps_to(
+    rule: SiteRule, sweep: Sweep, sites: Sites | None, tol: float
+) -> tuple[Sweep, int]:
+    """`newton_steps`, the first of which leads from a sweep to ``sites``.
+
+    The sweep that comes back may be without its covariance: beside K, two factors and one inverse
+    are held at a time where the one given is without it too.
+    """
     made = 0
-    if not sweep.posterior.factor.has_products:
-        return sweep, made
-    while sweep.residual > tol:
-        sites = newton_step(rule, sweep.posterior, sweep.target)
-        if sites is None:
-            break
-        if made:  # the caller still holds the first sweep: three inverses would be one too many
-            sweep = sweep.without_covariance()
+    while sites is not None:
         try:
             following = rule.sweep(SitePosterior.from_sites(rule.prior, sites))
         except NotPositiveDefiniteError:
@@ -135,7 +143,12 @@ def newton_steps(rule: SiteRule, sweep: Sweep, tol: float) -> tuple[Sweep, int]:
         if falls(rule, sweep, following) or not gains:
             break
         sweep = following
-    return sweep._replace(posterior=sweep.posterior.with_covariance()), made
+        del following  # a second name would keep the inverse
+        if sweep.residual <= tol:
+            break
+        sites = newton_step(rule, sweep.posterior, sweep.target)
+        sweep = sweep.without_covariance()
+    return sweep, made
 
 
 class Implicit(NamedTuple):

@@ -12,7 +12,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
-from gpclass.inference.solvers.response import newton_steps
+from gpclass.inference.solvers.response import newton_step, newton_steps_to
 from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
 from gpclass.linalg import Array
 
@@ -44,10 +44,12 @@ class VarianceIteration:
         damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
         while True:
             n_iter += 1
-            near = sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
+            near = 0.1 * self.tol < sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
             if near and sweep.posterior.factor.has_products:
                 newton_below = last = sweep.residual
-                sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
+                target = newton_step(rule, sweep.posterior, sweep.target)
+                sweep = sweep.without_covariance()
+                sweep, steps = newton_steps_to(rule, sweep, target, 0.1 * self.tol)
                 made, v = made + steps, sweep.v
             best.add(sweep)
             hidden = best.age > PATIENCE and best.limited_by_rounding
@@ -62,6 +64,7 @@ class VarianceIteration:
                 outcome = Outcome.STALLED
                 break
             last, sweep = sweep.residual, following
+            del following  # a second name would keep the inverse
         return best.end(sweep, outcome, n_iter, made)
 
     def _matched(self, sweep: Sweep, last: float) -> bool:
