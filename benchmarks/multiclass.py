@@ -103,7 +103,7 @@ def run_evidence(repeat: int, dry: bool, rows: Sequence[str] = ROWS) -> Figures:
 
         def evaluate(ours: Any = ours, start: Any = start, found: Any = found) -> None:
             q = ours.evaluate(ours.theta, init=start).approximation
-            found.update(n=q.n_factorisations, outcome=q.outcome.name)
+            found.update(factorisations=q.n_factorisations, outcome=q.outcome.name)
 
         contestants = [
             *floor_contestants(problem),
@@ -133,7 +133,7 @@ def run_evidence(repeat: int, dry: bool, rows: Sequence[str] = ROWS) -> Figures:
                 seconds(median(spent, "warm")),
                 times(by_floor),
                 times(by_floor / (n_classes + 1)),
-                str(found["n"]),
+                str(found["factorisations"]),
                 times(ratio(spent, "scikit-learn", "warm")) if with_theirs else "",
             )
         )

@@ -6,12 +6,12 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
+from gpclass.inference.solvers.acceleration import MEMORY, fixed_point
 from gpclass.inference.solvers.newton import EPS
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
 from gpclass.inference.solvers.rule import (
@@ -39,18 +39,6 @@ RUN_AWAY: Final = 1e6
 CG_STEPS: Final = 200
 # Factorisations for each outer step that is allowed, on average: most take one.
 FACTORISATIONS: Final = 4
-# Outer steps that an accelerated one combines.
-MEMORY: Final = 8
-
-
-def _fixed_point(tried: list[Array], found: list[Array]) -> Array:
-    """Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 2011) of ``tried -> found``."""
-    if len(tried) == 1:
-        return found[-1]
-    residuals = np.array(found) - np.array(tried)
-    change = np.diff(residuals, axis=0)
-    coefficients = linalg.least_squares(change.T, residuals[-1], rcond=1e-10)
-    return np.asarray(found[-1] - coefficients @ np.diff(np.array(found), axis=0))
 
 
 class _Marginals(NamedTuple):
@@ -82,7 +70,7 @@ class _Outer:
         self.value, self.plain = inner.value, _Marginals(posterior.mean, posterior.variance)
         self.tried = [*self.tried, self._coordinates(self.eta)][-MEMORY:]
         self.found = [*self.found, self._coordinates(self.plain)][-MEMORY:]
-        m, log_v = np.split(_fixed_point(self.tried, self.found), 2)
+        m, log_v = np.split(fixed_point(self.tried, self.found), 2)
         # an extrapolation may go anywhere, but not beyond float64
         self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
 

@@ -11,7 +11,8 @@ import numpy as np
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
+from gpclass.inference.solvers.acceleration import MEMORY, fixed_point
+from gpclass.inference.solvers.newton import TINY, ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_step, newton_steps_to
 from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
 from gpclass.linalg import Array
@@ -22,6 +23,8 @@ MEAN_STEPS: Final = 60
 PATIENCE: Final = 6
 # Least fraction of a step, in the logarithms of the variances.
 SMALLEST_STEP: Final = 1.0 / 16.0
+# Growth of the residual at which acceleration begins anew.
+GROWTH: Final = 2.0
 # Residual below which Newton's method in all sites takes over.
 NEWTON_FROM: Final = 0.1
 
@@ -41,7 +44,7 @@ class VarianceIteration:
         sweep, made = first_sweep(rule, sites)
         best, v = Best(rule, self.tol), sweep.v
         last = newton_below = np.inf
-        damping, n_iter, outcome = 1.0, 0, Outcome.MAX_ITER
+        damping, n_iter, outcome, history = 1.0, 0, Outcome.MAX_ITER, _History()
         while True:
             n_iter += 1
             near = 0.1 * self.tol < sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
@@ -57,7 +60,10 @@ class VarianceIteration:
                 break
             damping = _damping(damping, sweep.residual / last)
             sweep = sweep.without_covariance()
-            v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+            if sweep.posterior.factor.has_products:
+                v = sweep.v if damping == 1.0 else v * (sweep.v / v) ** damping
+            else:
+                v = history.following(sweep, last)
             following, steps = self._renewed(sweep, v)
             made += steps
             if following is None or falls(rule, sweep, following):
@@ -93,6 +99,27 @@ class VarianceIteration:
         factor = posterior.factor if np.any(posterior.sites.tau) else None
         found = search.run(start, factor)
         return found.point, found.n_factorisations
+
+
+@final
+class _History:
+    """Variances that were tried and found, in logarithms, for Anderson's acceleration."""
+
+    def __init__(self) -> None:
+        self._tried: list[Array] = []
+        self._found: list[Array] = []
+
+    def following(self, sweep: Sweep, last: float) -> Array:
+        """Variances to try after a sweep; ``last`` is the residual of the one before."""
+        found = np.log(np.maximum(sweep.v, TINY))
+        if sweep.residual > GROWTH * last:
+            self._tried.clear()
+            self._found.clear()
+        if self._tried:
+            self._found = [*self._found, found][-MEMORY:]
+            found = fixed_point(self._tried[-len(self._found) :], self._found)
+        self._tried = [*self._tried, found][-MEMORY:]
+        return np.asarray(np.exp(found))
 
 
 def _damping(damping: float, growth: float) -> float:

@@ -1,0 +1,21 @@
+"""Anderson acceleration of a fixed-point iteration."""
+
+from typing import Final
+
+import numpy as np
+
+from gpclass import linalg
+from gpclass.linalg import Array
+
+# Steps that an accelerated one combines.
+MEMORY: Final = 8
+
+
+def fixed_point(tried: list[Array], found: list[Array]) -> Array:
+    """Anderson acceleration (Walker & Ni, SIAM J. Numer. Anal. 49, 2011) of ``tried -> found``."""
+    if len(tried) == 1:
+        return found[-1]
+    residuals = np.array(found) - np.array(tried)
+    change = np.diff(residuals, axis=0)
+    coefficients = linalg.least_squares(change.T, residuals[-1], rcond=1e-10)
+    return np.asarray(found[-1] - coefficients @ np.diff(np.array(found), axis=0))
