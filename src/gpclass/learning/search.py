@@ -45,7 +45,7 @@ class SearchSettings:
     searching_tol: float = 1e-4
     learning_tol: float = 1e-5
     searching_ftol: float = 1e-8
-    slack: float = 1e-12
+    slack: float = 1e-10
     subset_step: int = 4
     subset_ftol: float = 1e-5
     subset_flat: float = 1e-3
