@@ -8,7 +8,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.inference.approximation import LARGEST_EVIDENCE
 from gpclass.learning.problem import Evaluation, Problem
 
 Array = NDArray[np.float64]
@@ -65,9 +64,7 @@ class Node:
     def of(cls, theta: Array, evaluation: Evaluation, weight: float = 1.0) -> "Node":
         """Keep what predicts of an evaluation at theta."""
         q = evaluation.approximation
-        possible = evaluation.log_evidence <= LARGEST_EVIDENCE
-        value = evaluation.log_evidence if possible else np.nan
-        return cls(theta, value, q.sites, q.outcome.name, q.n_iter, weight)
+        return cls(theta, evaluation.log_evidence, q.sites, q.outcome.name, q.n_iter, weight)
 
 
 @final

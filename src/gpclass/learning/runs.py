@@ -1,12 +1,14 @@
 """Runs of an optimiser from several starts, and several problems learnt side by side."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass.inference.approximation import LARGEST_EVIDENCE
 from gpclass.learning.learner import Learned, Learner, Progress, node_at
 from gpclass.learning.objective import RunResult
 from gpclass.learning.parallel import SMALL, runs_here, side_by_side
@@ -44,11 +46,14 @@ def from_every_start(
     best = max(results, key=lambda result: result.rank).chosen
     runs = tuple(result.run for result in results)
     if best is None:
-        # Where not even the start can be evaluated this raises in the kernel's own words. Else
-        # rounding rules everywhere, and the outcome there says so.
+        # raises where not even the start can be evaluated; else its outcome says what rules
         problem.evaluate(starts[0])
-        return Learned((node_at(problem, starts[0], None),), runs)
-    return Learned((node_at(problem, best.theta, best.sites),), runs)
+        node, known, sites = node_at(problem, starts[0], None), np.nan, None
+    else:
+        node, known, sites = node_at(problem, best.theta, best.sites), best.log_evidence, best.sites
+    if node.log_evidence > LARGEST_EVIDENCE:  # the last inference collapsed
+        node = replace(node, log_evidence=known, sites=node.sites if sites is None else sites)
+    return Learned((node,), runs)
 
 
 def learn_all(
