@@ -32,6 +32,12 @@ def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
     return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
+def inner(A: Array, B: Array) -> float:
+    """``sum_ij A_ij B_ij`` of two arrays of one shape."""
+    # ddot wakes a second thread for this: 0.1 ms a tile, measured, where the sum takes 0.01
+    return float(np.einsum("i,i", A.ravel(), B.ravel()))
+
+
 def symmetric_product(K: Array, v: Array, *, upper: bool = False) -> Array:
     """``K v`` for a symmetric K, read from its lower or its upper triangle, and v of shape (n,)."""
     return np.asarray(blas.dsymv(1.0, K.T, v, lower=int(upper)))

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import blas
 from scipy.spatial.distance import cdist
 
-from gpclass.linalg import Array
+from gpclass.linalg import Array, inner
 
 # From this many columns on one matrix product is faster than cdist (measured at n = 2000).
 _GRAM_MIN_COLUMNS = 6
@@ -24,12 +24,6 @@ _MIN_HEIGHT = 16
 _SPLIT_DEPTH = 32
 # Below this share of its absolute terms a contraction has lost too many of its 16 digits.
 _CANCELLED = 1e-5
-
-
-def inner(A: Array, B: Array) -> float:
-    """``sum_ij A_ij B_ij`` of two C-contiguous arrays."""
-    # ddot wakes a second thread for this: 0.1 ms a tile, measured, where the sum takes 0.01
-    return float(np.einsum("i,i", A.reshape(-1), B.reshape(-1)))
 
 
 def gram(A: Array, B: Array) -> Array:

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import gamma, kv, kve
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern, RationalQuadratic
 
-from gpclass.kernels.distances import Distances, inner
+from gpclass.kernels.distances import Distances
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds
-from gpclass.linalg import Array
+from gpclass.linalg import Array, inner
 
 # exp(-700) = 1e-304 and below is taken as 0: there exp is a hundred times slower, as is every
 # sum and product with the denormal numbers it would return.

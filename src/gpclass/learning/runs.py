@@ -48,11 +48,13 @@ def from_every_start(
     if best is None:
         # raises where not even the start can be evaluated; else its outcome says what rules
         problem.evaluate(starts[0])
-        node, known, sites = node_at(problem, starts[0], None), np.nan, None
+        node = node_at(problem, starts[0], None)
+        before = replace(node, log_evidence=np.nan)
     else:
-        node, known, sites = node_at(problem, best.theta, best.sites), best.log_evidence, best.sites
+        node = node_at(problem, best.theta, best.sites)
+        before = replace(node, log_evidence=best.log_evidence, sites=best.sites)
     if node.log_evidence > LARGEST_EVIDENCE:  # the last inference collapsed
-        node = replace(node, log_evidence=known, sites=node.sites if sites is None else sites)
+        node = before
     return Learned((node,), runs)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol, final
 import numpy as np
 
 from gpclass.inference.approximation import Outcome
-from gpclass.linalg import Array
+from gpclass.linalg import Array, inner
 from gpclass.priors import Prior, SiteFactor
 from gpclass.priors.joint import Preconditioner
 
@@ -205,8 +205,3 @@ def conjugate_gradients(
         if left <= goal:
             break
     return X, left
-
-
-def inner(A: Array, B: Array) -> float:
-    """Sum of the products of the entries."""
-    return float(np.einsum("i,i->", A.ravel(), B.ravel()))

@@ -14,10 +14,9 @@ from gpclass.inference.solvers.newton import (
     MAX_HALVINGS,
     TINY,
     conjugate_gradients,
-    inner,
     outcome_at_rest,
 )
-from gpclass.linalg import Array
+from gpclass.linalg import Array, inner
 from gpclass.priors.classes import ClassSites
 from gpclass.priors.joint import Codes, JointFactor, JointPrior, Preconditioner
 
