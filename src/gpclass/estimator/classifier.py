@@ -20,6 +20,7 @@ from gpclass.estimator.prediction import class_latents, class_probabilities, cla
 from gpclass.estimator.weights import used_rows
 from gpclass.inference import Approximation
 from gpclass.kernels import from_recipe, to_recipe
+from gpclass.learning import HyperPrior
 from gpclass.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -55,8 +56,13 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         inference. "differences": the latent differences of KG06, for every inference and
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
-    inducing, hyperprior : None
+    inducing : None
         No other values exist yet.
+    hyperprior : {"auto", "weak"}, HyperPrior or None, default="auto"
+        Prior over the logarithms of the hyperparameters: learning then maximises the evidence times
+        its density. "weak" is `weak_hyperprior`; "auto" is that for ``kernel=None`` and none for a
+        kernel that is given. Evidences that are reported are without it. A learner object with a
+        hyperprior of its own keeps it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
@@ -117,7 +123,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         learning: Any = "evidence",
         multi_class: str = "joint",
         inducing: None = None,
-        hyperprior: None = None,
+        hyperprior: HyperPrior | str | None = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         optimizer: Any = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
