@@ -83,13 +83,20 @@ def test_a_deviation_is_half_normal(power):
 
 def test_one_length_scale_and_one_a_column():
     one, ard = weak(RBF(1.0)), weak(Matern(np.ones(3), nu=2.5))
-    assert np.exp(one.centre) == pytest.approx([np.sqrt((DEVIATIONS**2).sum())])
-    np.testing.assert_allclose(np.exp(ard.centre), np.sqrt(3) * DEVIATIONS)
+    assert np.exp(one.centre) == pytest.approx([2 * np.sqrt((DEVIATIONS**2).sum())])
+    np.testing.assert_allclose(np.exp(ard.centre), 2 * np.sqrt(3) * DEVIATIONS)
     # each length-scale is a common one (sd sqrt(3) of its logarithm) times its own (sd 1)
     np.testing.assert_allclose(one.precision, [[1 / 3]])
     np.testing.assert_allclose(np.linalg.inv(ard.precision), 3.0 + np.eye(3))
     assert not one.power.any()
     assert not ard.power.any()
+
+
+def test_a_column_of_two_values_is_closer_to_the_others():
+    table = np.column_stack([X[:, :2], X[:, 0] > 0.0, X[:, 1] > 3.0])
+    prior = weak(RBF(np.ones(4)), table)
+    own = np.diag([1.0, 1.0, 0.25, 0.25])
+    np.testing.assert_allclose(np.linalg.inv(prior.precision), 3.0 + own)
 
 
 def test_terms_of_a_sum_have_the_same_deviation():
@@ -154,7 +161,7 @@ def test_units_move_it_and_repetition_does_not():
 def test_any_unit(unit):
     with np.errstate(all="raise", under="ignore"):
         prior = weak(1.0 * RBF(1.0) + ConstantKernel(1.0) * DotProduct(0.0, "fixed"), unit * X)
-    expected = np.log(unit) + np.log(np.sqrt((DEVIATIONS**2).sum()))
+    expected = np.log(unit) + np.log(2 * np.sqrt((DEVIATIONS**2).sum()))
     assert prior.centre[1] == pytest.approx(expected)
     assert (prior.deviation > 0).all()
 

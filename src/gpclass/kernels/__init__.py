@@ -1,7 +1,11 @@
 """Evaluation and pullback of scikit-learn's kernels, Gram matrices as inputs, a default kernel."""
 
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
-from gpclass.kernels.defaults import default_kernel, median_distance
+from gpclass.kernels.defaults import (
+    column_scales,
+    default_kernel,
+    median_distance,
+)
 from gpclass.kernels.evaluate import cross, diagonal, evaluate
 from gpclass.kernels.precomputed import (
     Precomputed,
@@ -15,6 +19,7 @@ from gpclass.kernels.recipe import from_recipe, to_recipe
 
 __all__ = [
     "Precomputed",
+    "column_scales",
     "cross",
     "default_kernel",
     "diagonal",

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from gpclass.kernels import diagonal
+from gpclass.kernels import column_scales, diagonal
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 
 Array = NDArray[np.float64]
@@ -25,10 +25,14 @@ Array = NDArray[np.float64]
 # Standard deviation of a half-normal deviation of each term of the latent. Where classes can be
 # separated the evidence may rise without end; a latent of 10 makes a probit sure to 1e-23.
 SIGNAL_DEVIATION: Final = 10.0
+# Where length-scales are expected, in units of `column_scales`: smoother functions than these.
+LENGTH_FACTOR: Final = 2.0
 # Standard deviations of logarithms: of a length-scale, or of what those of the columns have in
 # common (Hvarfner, Hellsten & Nardi 2024), and of each about that.
 LENGTH_DEVIATION: Final = float(np.sqrt(3.0))
 COLUMN_DEVIATION: Final = 1.0
+# The same of a column of two values: one of many levels of a category, say.
+LEVEL_DEVIATION: Final = 0.5
 
 
 @final
@@ -92,10 +96,11 @@ def weak_hyperprior(free: Hyperparameters, X: Any) -> WeakHyperPrior:
 
     Each term of a sum has a half-normal deviation of sd 10, at a row like those of X: a constant,
     alone or before an RBF or a DotProduct. A length-scale is log-normal, with sd ``sqrt(3)`` of the
-    logarithm, about the root of the columns' summed variances. Length-scales of the columns have
-    the same prior in common, about each column's deviation times the root of their number, and
-    differ from what they have in common with an sd of 1. On d standardised columns all these
-    centres are ``sqrt(d)``.
+    logarithm, about twice the root of the columns' summed variances. Length-scales of the columns
+    have the same prior in common, about twice each column's deviation times the root of their
+    number, and differ from what they have in common with an sd of 1 (0.5 for a column of two
+    values, of which a table may have many). On d standardised columns all these centres are
+    ``2 sqrt(d)``.
 
     All else is flat: what no rule is known for, the likelihood's hyperparameters, length-scales of
     constant columns and of kernels that take no vectors.
@@ -119,7 +124,7 @@ def weak_hyperprior(free: Hyperparameters, X: Any) -> WeakHyperPrior:
     >>> X = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
     >>> prior = weak_hyperprior(Hyperparameters(1.0 * RBF(1.0), Probit()), X)
     >>> np.exp(2 * prior.centre[1:]).round(6), prior.precision[1, 1:].round(3), prior.deviation[:1]
-    (array([2.]), array([0.333]), array([10.]))
+    (array([8.]), array([0.333]), array([10.]))
     """
     vectors = all(kernel.requires_vector_input for kernel in free.kernels)
     rows = np.unique(np.asarray(X, dtype=np.float64), axis=0) if vectors else X
@@ -183,20 +188,17 @@ def _rule(kernel: Kernel, name: str, rows: Any, size: float) -> _Part | None:
 
 def _length_scales(rows: Array, by_column: bool) -> _Part:
     """Part of one length-scale, or of one a column."""
-    largest = float(np.abs(rows).max(initial=0.0)) or 1.0
-    # squares of numbers of any size neither overflow nor vanish together
-    scaled = rows / largest
-    deviations = (scaled - scaled[0]).std(axis=0)
+    scales = column_scales(rows)
     if not by_column:
-        deviations = np.sqrt((deviations**2).sum(keepdims=True))
-    k, known = len(deviations), deviations > 0.0
-    centre = np.zeros(k)
-    centre[known] = np.log(deviations[known]) + np.log(largest) + 0.5 * np.log(k)
-    own, common = COLUMN_DEVIATION**2, LENGTH_DEVIATION**2
+        largest = float(scales.max()) or 1.0
+        scales = largest * np.sqrt(((scales / largest) ** 2).mean(keepdims=True))
+    known = scales > 0.0
+    centre = np.zeros(len(scales))
+    centre[known] = np.log(scales[known]) + np.log(LENGTH_FACTOR)
+    precision = np.diag(known / LENGTH_DEVIATION**2)
     if by_column:
-        # the inverse of own I + common 1 1^T (Sherman & Morrison)
-        share = common / (own + known.sum() * common)
-        precision = (np.diag(known) - share * np.outer(known, known)) / own
-    else:
-        precision = np.diag(known) / common
-    return _flat(k)._replace(centre=centre, precision=precision)
+        two = ((rows == rows.min(axis=0)) | (rows == rows.max(axis=0))).all(axis=0)
+        own = known / np.where(two, LEVEL_DEVIATION, COLUMN_DEVIATION) ** 2
+        # the inverse of a diagonal plus a constant (Sherman & Morrison)
+        precision = np.diag(own) - np.outer(own, own) / (LENGTH_DEVIATION**-2 + own.sum())
+    return _flat(len(scales))._replace(centre=centre, precision=precision)
