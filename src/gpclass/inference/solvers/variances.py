@@ -75,7 +75,7 @@ class VarianceIteration:
 
     def _matched(self, sweep: Sweep, last: float) -> bool:
         """Whether the sites match: below tol a step is worth its price while it gains a digit."""
-        stuck = sweep.residual > 0.1 * last
+        stuck = sweep.residual > 0.1 * last or not sweep.posterior.factor.has_products
         return sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck)
 
     def _renewed(self, sweep: Sweep, v: Array) -> tuple[Sweep | None, int]:
