@@ -126,4 +126,4 @@ def _damping(damping: float, growth: float) -> float:
     """Part of the next step: less where the residual grows, more where it falls."""
     if growth > 1.0:
         return max(0.5 * damping, SMALLEST_STEP)
-    return min(2.0 * damping, 1.0) if growth < 0.9 else damping
+    return min(1.2 * damping, 1.0)
