@@ -42,11 +42,11 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     ----------
     kernel : Kernel, list of Kernel, "precomputed" or None, default=None
         A kernel of `sklearn.gaussian_process.kernels`; a list has one for each of more than two
-        classes. None: a table of any columns, also with missing entries, becomes a matrix without
-        units (`estimator.inputs.MixedTable`); the kernel is a signal variance times an RBF whose
-        length-scale starts at the median distance between rows, both learnt. "precomputed": X is the (n, n) covariance matrix; for
-        new rows it is (m, n), with their prior variances as column n where the training diagonal
-        is not constant.
+        classes. None: any columns, also with missing entries, become a matrix without units
+        (`estimator.inputs.MixedTable`); on it a signal variance times an RBF whose length-scale
+        starts at the median distance between rows, both learnt. "precomputed": X is the (n, n)
+        covariance matrix; for new rows it is (m, n), with their prior variances as column n where
+        the training diagonal is not constant.
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
         "threshold" is `NoisyThreshold`, whose share of wrong labels is learnt.
     inference : {"ep", "laplace", "pl", "vi", "bound", "mcmc"} or a method such as \
@@ -91,7 +91,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     n_features_in_, feature_names_in_ : int, ndarray of shape (d,)
         The names only where X has string column names.
     X_train_, y_train_ : ndarray of shape (n, d) or list of object, ndarray of shape (n,)
-        Rows as the kernel takes them. Class indices; -1 for a row of weight zero whose class no other row has.
+        Rows as the kernel takes them. Class indices; -1 for a row of weight zero whose class no
+        other row has.
     kernel_, likelihood_, approximation_ : Kernel, Likelihood, Approximation
         As learnt. For several binary problems a CompoundKernel (also for one kernel a class) and
         lists. The approximation is computed when it is first asked for.

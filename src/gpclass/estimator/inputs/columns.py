@@ -1,6 +1,5 @@
 """Columns of a table, whatever holds it, as numpy arrays: numbers, dates and texts of levels."""
 
-import numbers
 import warnings
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
@@ -81,7 +80,7 @@ def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries are missing."""
     if values.dtype.kind == "O":
         return np.array([is_missing(value) for value in values], dtype=bool)
-    return values != values  # noqa: PLR0124 (NaN and NaT)
+    return np.asarray(values != values)  # NaN and NaT
 
 
 def as_numbers(column: Column) -> tuple[str, Array] | None:
@@ -147,9 +146,8 @@ def as_texts(column: Column) -> list[str | None]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value // 1:
-        return str(int(value))
-    return str(value)
+    is_whole = isinstance(value, float | np.floating) and value.is_integer()
+    return str(int(value) if is_whole else value)
 
 
 def listed(names: Iterable[Any], most: int = 12) -> str:

@@ -176,7 +176,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.table_.rescale(self.table_.read(self, X), None)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Rows of the matrix; raises as `MixedTable`."""
         check_is_fitted(self, "table_")
         return self.table_.transform(self, X)
@@ -209,7 +209,7 @@ def _chosen(asked: Any, columns: list[Column]) -> list[bool | None]:
     given = np.ravel([] if asked is None else asked).tolist()
     types = {type(one) for one in given}
     if types == {bool} and len(given) == len(columns):
-        return given
+        return list(given)
     options: list[Any] = names if types == {str} else list(range(len(columns)))
     if not types <= {int} and types != {str}:
         raise ValueError(
@@ -264,9 +264,10 @@ def _read_as(kind: str, column: Column, levels: list[str]) -> Array:
     if found is None and kind == "numeral":
         found = kind, some_numbers(column)
     if found is None:
-        raise ValueError(f"X has text in the column {column.name!r}, which had {kind}s in training.")
-    if (found[0] == "date") != (kind == "date") and not np.isnan(found[1]).all():
+        found = "text", np.zeros(1)
+    same = (found[0] == "date") == (kind == "date") and found[0] != "text"
+    if not same and not np.isnan(found[1]).all():
         raise ValueError(
-            f"X has {found[0]}s in the column {column.name!r}, which had {kind}s in training."
+            f"X has {found[0]} in the column {column.name!r}, which had {kind}s in training."
         )
     return found[1]
