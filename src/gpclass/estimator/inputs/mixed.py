@@ -122,7 +122,8 @@ class MixedTable(Inputs):
         return found or ["nothing"]
 
     def _matrix(self, raw: Array) -> Array:
-        unit = (np.ldexp(raw[:, self.numeric], self.exponents) - self.centres) / self.scales
+        with np.errstate(over="ignore"):  # infinity becomes FARTHEST
+            unit = (np.ldexp(raw[:, self.numeric], self.exponents) - self.centres) / self.scales
         blocks = [np.where(np.isnan(unit), 0.0, np.clip(unit, -FARTHEST, FARTHEST))]
         blocks.append(np.isnan(raw[:, self.gaps]).astype(np.float64))
         for j, codes in enumerate(self.codes):
