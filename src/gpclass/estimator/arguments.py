@@ -52,6 +52,12 @@ def pick_parts(estimator: Any) -> Parts:
         if value is not None:
             raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
     check_kernel_argument(estimator.kernel)
+    chosen = estimator.categorical_features
+    if estimator.kernel is not None and not (isinstance(chosen, str) and chosen == "from_dtype"):
+        raise ValueError(
+            f"categorical_features={chosen!r} is for kernel=None: a kernel that is given decides "
+            "itself what its columns are"
+        )
     multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
