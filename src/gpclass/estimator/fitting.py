@@ -16,17 +16,20 @@ from gpclass.estimator.model import Model
 from gpclass.estimator.progress import EvidenceProgress
 from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
-from gpclass.kernels import Precomputed, default_kernel
+from gpclass.kernels import Precomputed, default_kernel, resolved
 from gpclass.learning import JointProblem, KeepFixed, Learner, Problem, draw_starts, learn_all
 
 
-def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
-    """Kernels that learning starts from: one for all classes, or one a class."""
+def starting_kernels(kernel: Any, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
+    """Kernels that learning starts from: one for all classes, or one a class.
+
+    ``names`` are those of the columns of X, for kernels that name some of them.
+    """
     if kernel is None:
         return [default_kernel(X)]
     if isinstance(kernel, list | tuple):
-        return [clone(one) for one in kernel]
-    return [Precomputed() if is_precomputed(kernel) else clone(kernel)]
+        return [resolved(clone(one), names) for one in kernel]
+    return [Precomputed() if is_precomputed(kernel) else resolved(clone(kernel), names)]
 
 
 def learn_models(

@@ -1,8 +1,10 @@
 """Evaluation and pullback of scikit-learn's kernels, Gram matrices as inputs, a default kernel."""
 
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
+from gpclass.kernels.columns import ColumnKernel, resolved, uses_names
 from gpclass.kernels.defaults import default_kernel, median_distance
 from gpclass.kernels.evaluate import cross, diagonal, evaluate
+from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import (
     Precomputed,
     restrict,
@@ -14,6 +16,8 @@ from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
 
 __all__ = [
+    "ColumnKernel",
+    "MixedRBF",
     "Precomputed",
     "cross",
     "default_kernel",
@@ -22,9 +26,11 @@ __all__ = [
     "from_recipe",
     "median_distance",
     "pullback",
+    "resolved",
     "restrict",
     "take",
     "to_recipe",
+    "uses_names",
     "uses_precomputed",
     "validate_precomputed",
 ]
