@@ -5,18 +5,19 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass.estimator.arguments import MAX_ITER, pick_parts, with_settings
+from gpclass.estimator.arguments import MAX_ITER, pick_parts
 from gpclass.estimator.division import divide
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
 from gpclass.estimator.inputs import CovarianceMatrix, inputs_of, is_precomputed
 from gpclass.estimator.model import check_sample_count
 from gpclass.estimator.prediction import class_latents, class_probabilities, class_samples, log_odds
+from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.weights import used_rows
 from gpclass.inference import Approximation
 from gpclass.kernels import from_recipe, to_recipe
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @final
-class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class GaussianProcessClassifier(ClassifierMixin, PartSettings):  # type: ignore[misc]
     """Gaussian process classification, as scikit-learn's class of this name, and more.
 
     The latent function has a Gaussian process prior, and its posterior is approximated by a
@@ -354,19 +355,6 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         if not clone_kernel:
             self.models_ = found.models
         return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence
-
-    def set_params(self, **params: Any) -> "GaussianProcessClassifier":
-        """Set arguments by name, also ``likelihood__epsilon``; ValueError for an unknown name.
-
-        A likelihood is frozen, so it is replaced by one with these settings.
-        """
-        prefix = "likelihood__"
-        own = {name: value for name, value in params.items() if not name.startswith(prefix)}
-        super().set_params(**own)
-        inner = {name[len(prefix) :]: params[name] for name in params.keys() - own.keys()}
-        if inner:
-            self.likelihood = with_settings(self.likelihood, inner)
-        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """What is saved: the kernel that was given as plain data."""
