@@ -20,7 +20,7 @@ from gpclass.estimator.prediction import class_latents, class_probabilities, cla
 from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.weights import used_rows
 from gpclass.inference import Approximation
-from gpclass.kernels import from_recipe, to_recipe
+from gpclass.kernels import KernelList, from_recipe, to_recipe
 from gpclass.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -203,7 +203,8 @@ class GaussianProcessClassifier(ClassifierMixin, PartSettings):  # type: ignore[
         self.models_: list[Any] = models
         self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in models])
         self.converged_ = all(m.outcome.converged for m in models)
-        self.n_iter_ = max(1, *(m.n_iter for m in models))
+        evaluations = [reported.run.n_evaluations for reported in report.runs]
+        self.n_iter_ = max(1, *(evaluations or [m.n_iter for m in models]))
         self.optimizer_report_ = report
         self._inputs, self._decomposition = inputs, parts.decomposition
         return self
@@ -307,7 +308,9 @@ class GaussianProcessClassifier(ClassifierMixin, PartSettings):  # type: ignore[
     def kernel_(self) -> Kernel:
         """Kernel with the hyperparameters that were learnt."""
         kernels = self._of_models(lambda model: model.problem.kernel)
-        return CompoundKernel(kernels) if isinstance(kernels, list) else kernels
+        if isinstance(kernels, CompoundKernel):
+            kernels = kernels.kernels
+        return KernelList(kernels) if isinstance(kernels, list) else kernels
 
     @property
     def likelihood_(self) -> Likelihood | list[Likelihood]:

@@ -2,6 +2,7 @@
 
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
 from gpclass.kernels.columns import ColumnKernel, resolved, uses_names
+from gpclass.kernels.composite import KernelList
 from gpclass.kernels.defaults import default_kernel, median_distance
 from gpclass.kernels.evaluate import cross, diagonal, evaluate
 from gpclass.kernels.mixed import MixedRBF
@@ -14,11 +15,15 @@ from gpclass.kernels.precomputed import (
 )
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
+from gpclass.kernels.scales import ColumnScale, column_scales
 
 __all__ = [
     "ColumnKernel",
+    "ColumnScale",
+    "KernelList",
     "MixedRBF",
     "Precomputed",
+    "column_scales",
     "cross",
     "default_kernel",
     "diagonal",
