@@ -7,7 +7,7 @@ import numpy as np
 
 from gpclass.estimator.inputs import listed
 from gpclass.estimator.model import Model
-from gpclass.kernels import column_scales, uses_precomputed
+from gpclass.kernels import column_scales
 from gpclass.learning.hyperparameters import parameter_names
 
 # By the end of the hyperparameter's name and the side.
@@ -54,7 +54,7 @@ def message_of_bounds(names: Sequence[str], models: Sequence[Model]) -> str | No
 def on_bounds(kernel: Any, X: Any) -> list[tuple[str, float, str]]:
     """Name, value and side of the free hyperparameters on a bound, but of columns of no matter."""
     no_matter = set()
-    if kernel.requires_vector_input and not uses_precomputed(kernel):
+    if kernel.requires_vector_input:
         table = np.asarray(X, dtype=np.float64)
         no_matter = {one.parameter for one in column_scales(kernel, table) if not one.matters}
     found = []

@@ -1,6 +1,7 @@
 """Settings of the parts as parameters of the estimator: `likelihood__epsilon`, `inference__tol`."""
 
 import numbers
+from abc import ABC
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Self
 
@@ -16,7 +17,7 @@ NAMED: Final[dict[str, dict[str, type[Any]]]] = {
 }
 
 
-class PartSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator whose arguments ``likelihood`` and ``inference`` are names or frozen objects.
 
     A part with a setting that is changed is replaced by another, and a name by an object.
