@@ -19,7 +19,7 @@ class Learnt(ABC):
     """What is read from the ``models_`` that a fit has learnt."""
 
     models_: list[Any]
-    log_marginal_likelihood_value_: float
+    log_marginal_likelihood_value_: Any
 
     def summary(self) -> str:
         """Say in a few lines of text what was learnt: ``print(model.summary())``.
