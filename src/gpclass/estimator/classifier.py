@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from gpclass.estimator.arguments import MAX_ITER, pick_parts
 from gpclass.estimator.division import divide
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
-from gpclass.estimator.inputs import CovarianceMatrix, inputs_of, is_precomputed
+from gpclass.estimator.inputs import (
+    CovarianceMatrix,
+    inputs_of,
+    is_precomputed,
+    with_any_table,
+)
 from gpclass.estimator.learnt import Learnt
 from gpclass.estimator.model import check_sample_count
 from gpclass.estimator.prediction import (
@@ -41,10 +46,11 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     ----------
     kernel : Kernel, list of Kernel, "precomputed" or None, default=None
         A kernel of `sklearn.gaussian_process.kernels`; a list has one for each of more than two
-        classes. None: a signal variance times an RBF whose length-scale starts at the median
-        distance between rows, both learnt. "precomputed": X is the (n, n) covariance matrix; for
-        new rows it is (m, n), with their prior variances as column n where the training diagonal
-        is not constant.
+        classes. None: any columns, also with missing entries, become a matrix without units
+        (`estimator.inputs.MixedTable`); on it a signal variance times an RBF whose length-scale
+        starts at the median distance between rows, both learnt. "precomputed": X is the (n, n)
+        covariance matrix; for new rows it is (m, n), with their prior variances as column n where
+        the training diagonal is not constant.
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
         "threshold" is `NoisyThreshold`, whose share of wrong labels is learnt.
     inference : {"ep", "laplace", "pl", "vi", "bound", "mcmc"} or a method such as \
@@ -61,6 +67,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
     inducing, hyperprior : None
         No other values exist yet.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        With ``kernel=None``: the columns that have levels, as names, numbers or truth values. None:
+        no column. "from_dtype": categories of pandas and polars, and text that is not of numbers.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
@@ -86,7 +95,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     n_features_in_, feature_names_in_ : int, ndarray of shape (d,)
         The names only where X has string column names.
     X_train_, y_train_ : ndarray of shape (n, d) or list of object, ndarray of shape (n,)
-        Class indices; -1 for a row of weight zero whose class no other row has.
+        Rows as the kernel takes them. Class indices; -1 for a row of weight zero whose class no
+        other row has.
     kernel_ : Kernel
         With the hyperparameters that were learnt; a CompoundKernel of several binary problems, or
         of one kernel a class.
@@ -130,6 +140,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         multi_class: str = "joint",
         inducing: None = None,
         hyperprior: None = None,
+        categorical_features: Any = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         optimizer: Any = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
@@ -147,6 +158,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         self.multi_class = multi_class
         self.inducing = inducing
         self.hyperprior = hyperprior
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
@@ -193,10 +205,15 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         parts = pick_parts(self)
         # Validation notes columns on the estimator that it is given; this one does not have them
         # before the fit has succeeded.
-        seen = type(self)(self.kernel, copy_X_train=self.copy_X_train)
+        seen = type(self)(
+            self.kernel,
+            copy_X_train=self.copy_X_train,
+            categorical_features=self.categorical_features,
+        )
         inputs = inputs_of(self.kernel, X)
         X, y = inputs.fit(seen, X, y)
         rows = used_rows(X, y, sample_weight, self.class_weight)
+        X = inputs.rescale(X, rows.used)
         names = getattr(seen, "feature_names_in_", None)
         kernels = starting_kernels(self.kernel, X if rows.used is None else X[rows.used], names)
         division = divide(parts, kernels, X, rows)
@@ -326,4 +343,4 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         """Say what the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags
+        return with_any_table(tags) if self.kernel is None else tags
