@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpclass.inference import EP
-from gpclass.inference.approximation import OfBinary
+from gpclass.inference.approximation import OfBinary, described
 from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.inference.sites import Sites
@@ -22,6 +22,8 @@ from gpclass.priors.nested import NestedFactor, NestedPrior
 @dataclass(frozen=True)
 class NestedApproximation(OfBinary):
     """Posterior by nested EP; ``binary`` is that of the N = n (C - 1) latents."""
+
+    __repr__ = described
 
     prior: NestedPrior
     binary: EPApproximation
