@@ -118,8 +118,8 @@ def test_evaluate_json_is_only_json_and_repeats(iris):
 @pytest.mark.slow
 def test_options_reach_the_estimator(iris):
     args = ("evaluate", iris, "--target", "species", "--folds", 2, "--json")
-    logit = json.loads(succeed(*args).stdout)["models"]
-    probit = json.loads(succeed(*args, "--likelihood", "probit", "--restarts", 1).stdout)["models"]
+    probit = json.loads(succeed(*args).stdout)["models"]
+    logit = json.loads(succeed(*args, "--likelihood", "logit", "--restarts", 1).stdout)["models"]
     assert logit["gpclass"]["log_loss"] != probit["gpclass"]["log_loss"]
     assert logit["scikit-learn GP"]["log_loss"] == probit["scikit-learn GP"]["log_loss"]
 
@@ -228,10 +228,10 @@ def test_bad_tables(fail, monkeypatch, command, iris, tmp_path):
     assert "cannot be read as CSV" in mistake(table, "--target", "species")
     frame.assign(species="one").to_csv(table, index=False)
     assert "one class only (one)" in mistake(table, "--target", "species")
-    frame.assign(town="Ulm").to_csv(table, index=False)
-    assert "text columns that cannot be used as numbers: town" in mistake(
-        table, "--target", "species"
-    )
+    frame.assign(name=[f"flower {i}" for i in range(100)]).to_csv(table, index=False)
+    assert "the text column 'name' with" in mistake(table, "--target", "species")
+    frame.assign(width=np.inf).to_csv(table, index=False)
+    assert "infinite values in the columns width" in mistake(table, "--target", "species")
     frame.drop(columns="species").to_csv(table, index=False)
     assert "continuous" in mistake(table, "--target", "length")
     monkeypatch.delenv("GPCLASS_DATA", raising=False)

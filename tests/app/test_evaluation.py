@@ -137,8 +137,8 @@ def test_check_classes_returns_them_sorted():
 
 def test_default_models_take_our_parameters():
     models = default_models(3, gp_parameters={"likelihood": "probit"})
-    assert models["gpclass"][-1].likelihood == "probit"
-    assert models["gpclass"][-1].random_state == 3
+    assert models["gpclass"].likelihood == "probit"
+    assert models["gpclass"].random_state == 3
     with pytest.raises(ValueError, match="Invalid parameter"):
         default_models(gp_parameters={"likelihod": "probit"})
 

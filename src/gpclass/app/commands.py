@@ -145,7 +145,6 @@ def fit(
     from gpclass.app.evaluation import check_classes
     from gpclass.app.model_file import require_skops, save_model
     from gpclass.estimator.classifier import GaussianProcessClassifier
-    from gpclass.estimator.inputs import standardised
 
     options = _given(likelihood, inference, multi_class, restarts, n_jobs)
     require_skops()
@@ -156,9 +155,9 @@ def fit(
     X = dataset.X
     classifier = GaussianProcessClassifier(random_state=seed).set_params(**options)
     start = time.perf_counter()
-    pipeline = standardised(classifier).fit(X, dataset.y)
+    classifier.fit(X, dataset.y)
     seconds = time.perf_counter() - start
-    save_model(pipeline, dataset.target, out)
+    save_model(classifier, dataset.target, out)
     evidence = float(classifier.log_marginal_likelihood_value_)
     if as_json:
         _print_json(
@@ -177,7 +176,7 @@ def fit(
         )
         return
     print(f"{len(X)} rows, {X.shape[1]} features, classes {', '.join(map(str, classes))}")
-    print(f"kernel on the standardised columns: {classifier.kernel_}")
+    print(f"kernel on the encoded columns: {classifier.kernel_}")
     print(f"log evidence {evidence:.2f} nats, {seconds:.1f} s")
     print(f"model: {out} ({out.stat().st_size / 1000:.0f} kB)")
 
@@ -194,13 +193,18 @@ def predict(
     from gpclass.app.tables import check_suffix, read_table, require_pandas, write_table
 
     check_suffix(out)
-    pipeline = load_model(model)
+    classifier = load_model(model)
     frame, _ = read_table(data)
+    missing = [name for name in classifier.feature_names_in_ if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"{data.name} lacks columns that the model was fitted to: {', '.join(missing)}."
+        )
     try:
-        proba = pipeline.predict_proba(frame)
+        proba = classifier.predict_proba(frame)
     except ValueError as error:
         raise ValueError(f"{data.name}: {error}") from error
-    classes = pipeline.classes_
+    classes = classifier.classes_
     predicted = classes[proba.argmax(axis=1)]
     table = require_pandas().DataFrame(proba, columns=[f"probability_{c}" for c in classes])
     table["predicted"] = predicted

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, FolderTable
 from gpclass.app.tables import SUFFIXES, class_labels, read_table, require_pandas, unpacked
-from gpclass.estimator.inputs import listed, numeric_columns
+from gpclass.estimator.inputs import TableEncoder, listed
 
 DATA_VARIABLE = "GPCLASS_DATA"
 
@@ -38,7 +38,7 @@ class Dataset:
     name : str
         Name of the data set, or the file name.
     X : pandas.DataFrame of shape (n, d)
-        Features, all of them numbers without missing values.
+        Features as they are in the table: numbers, text and missing entries.
     y : ndarray of shape (n,)
         Classes, integers, booleans or text, of the column `target`.
     description, source : str
@@ -92,7 +92,7 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     Raises
     ------
     ValueError
-        For an unknown name or target, a file that is no table of numbers, or another checksum.
+        For an unknown name or target, a file that is no table, or another checksum.
     FileNotFoundError, ConnectionError, ImportError
         If the file or the local folder, OpenML, or pandas is missing.
 
@@ -222,7 +222,13 @@ def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
         raise ValueError(
             f"{about['name']} has no column {target!r}; its columns are {listed(frame.columns)}."
         )
-    X = numeric_columns(frame.drop(columns=target), about["name"])
+    X = frame.drop(columns=target)
+    if X.shape[1] == 0:
+        raise ValueError(f"{about['name']} has no feature column.")
+    try:
+        TableEncoder().fit(X)  # before minutes of work
+    except ValueError as error:
+        raise ValueError(f"{about['name']}: {error}") from error
     missing = int(frame[target].isna().sum())
     if missing:
         raise ValueError(f"the target {target!r} of {about['name']} has {missing} missing values.")

@@ -15,12 +15,13 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.multiclass import type_of_target
 from threadpoolctl import threadpool_limits
 
 from gpclass.app.tables import require_pandas
 from gpclass.estimator.classifier import GaussianProcessClassifier
-from gpclass.estimator.inputs import standardised
+from gpclass.estimator.inputs import TableEncoder
 from gpclass.metrics import Floats, brier_score, information_bits
 
 # Columns of the scores, in the order in which they are shown.
@@ -52,8 +53,8 @@ def default_models(
     """Our classifier, with arguments ``gp_parameters``, beside what people use today.
 
     "scikit-learn GP" has a kernel that it learns; "as it comes" is ``GaussianProcessClassifier()``;
-    the penalty of "logistic regression" is chosen by cross-validated log loss. Each is
-    `standardised`.
+    the penalty of "logistic regression" is chosen by cross-validated log loss. These three see the
+    columns that ours makes of a table (`TableEncoder`).
 
     Examples
     --------
@@ -76,13 +77,13 @@ def default_models(
         max_iter=1000,
         **options,
     )
-    models = {
-        "gpclass": gp,
+    rivals = {
         "scikit-learn GP": learnt,
         "scikit-learn GP, as it comes": SklearnClassifier(random_state=random_state),
         "logistic regression": logistic,
     }
-    return {name: standardised(model) for name, model in models.items()}
+    behind = {name: make_pipeline(TableEncoder(), model) for name, model in rivals.items()}
+    return {"gpclass": gp} | behind
 
 
 class ModelScores(NamedTuple):

@@ -2,7 +2,7 @@
 
 import inspect
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -61,6 +61,12 @@ def pick_parts(estimator: Any) -> Parts:
     learner = _pick_learner(estimator.learning, estimator.optimizer)
     _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)
+    chosen = estimator.categorical_features
+    if estimator.kernel is not None and not (isinstance(chosen, str) and chosen == "from_dtype"):
+        raise ValueError(
+            f"categorical_features={chosen!r} is for kernel=None: a kernel that is given decides "
+            "itself what its columns are"
+        )
     multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
@@ -72,19 +78,6 @@ def pick_parts(estimator: Any) -> Parts:
         # two classes are one binary problem whichever it is
         decomposition=DECOMPOSITIONS.get(multi_class, OneVsRest)(),
     )
-
-
-def with_settings(likelihood: Any, settings: dict[str, Any]) -> Likelihood:
-    """Likelihood that differs in the settings named; ValueError where it lacks one."""
-    known = get_likelihood(likelihood)
-    unknown = sorted(settings.keys() - known.get_params().keys())
-    if unknown:
-        raise ValueError(
-            f"the likelihood {known!r} has no settings {unknown}; it has "
-            f"{sorted(known.get_params())}"
-        )
-    changed: Likelihood = replace(known, **settings)  # type: ignore[type-var]
-    return changed
 
 
 def check_kernel_argument(kernel: Any) -> None:
@@ -205,7 +198,7 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
                 "inference must be called as method(prior, y, likelihood, *, weights, init), got "
                 f"{inference!r}"
             )
-        if max_iter != MAX_ITER:
+        if max_iter not in (MAX_ITER, getattr(inference, "max_iter", None)):
             raise ValueError(
                 f"max_iter_predict={max_iter} does not reach the inference {inference!r}, which "
                 "has settings of its own: give it its own limit, such as EP(max_iter=200), and "

@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.bounds import message_of_bounds
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
@@ -17,7 +18,7 @@ from gpclass.estimator.model import Model
 from gpclass.estimator.progress import EvidenceProgress
 from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
-from gpclass.kernels import Precomputed, default_kernel
+from gpclass.kernels import Precomputed, default_kernel, resolved
 from gpclass.learning import (
     HyperPrior,
     JointProblem,
@@ -30,13 +31,16 @@ from gpclass.learning import (
 )
 
 
-def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
-    """Kernels that learning starts from: one for all classes, or one a class."""
+def starting_kernels(kernel: Any, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
+    """Kernels that learning starts from: one for all classes, or one a class.
+
+    ``names`` are those of the columns of X, for kernels that name some of them.
+    """
     if kernel is None:
         return [default_kernel(X)]
     if isinstance(kernel, list | tuple):
-        return [clone(one) for one in kernel]
-    return [Precomputed() if is_precomputed(kernel) else clone(kernel)]
+        return [resolved(clone(one), names) for one in kernel]
+    return [Precomputed() if is_precomputed(kernel) else resolved(clone(kernel), names)]
 
 
 def learn_models(
@@ -94,7 +98,7 @@ def _sites_for(problem: Problem, model: Model) -> Any:
 
 
 def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
-    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound."""
+    """Warn of jitter, of inferences that did not converge, and once of values on a bound."""
     for name, model in zip(names, models, strict=True):
         jitter = model.problem.jitter
         if jitter > 0:
@@ -109,6 +113,6 @@ def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> N
             warnings.warn(
                 f"inference ({name}) {model.outcome.value}", ConvergenceWarning, stacklevel=3
             )
-    if bounds:
-        for kernel in (kernel for model in models for kernel in model.problem.kernels):
-            kernel._check_bounds_params()
+    message = message_of_bounds(names, models) if bounds else None
+    if message is not None:
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)

@@ -5,7 +5,7 @@ from typing import Any
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.decomposition import DECOMPOSITIONS
-from gpclass.estimator.inputs import KINDS, NumericColumns
+from gpclass.estimator.inputs import KINDS, TableEncoder
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.report import OptimizerReport, ReportedRun
 from gpclass.inference import METHODS
@@ -39,7 +39,7 @@ def trusted_types() -> list[str]:
     >>> "gpclass.estimator.classifier.GaussianProcessClassifier" in gpclass.trusted_types()
     True
     """
-    estimator = (GaussianProcessClassifier, NumericColumns, OptimizerReport, ReportedRun, *KINDS)
+    estimator = (GaussianProcessClassifier, TableEncoder, OptimizerReport, ReportedRun, *KINDS)
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
     learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence, WeakHyperPrior)

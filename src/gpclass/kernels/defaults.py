@@ -58,7 +58,7 @@ def default_kernel(X: Any) -> Any:
         raise ValueError(f"X has shape {table.shape}, expected finite numbers of shape (n, d)")
     rows = np.unique(table, axis=0)
     with np.errstate(over="ignore"):
-        scales = column_scales(rows)
+        scales = expected_lengths(rows)
         lengths = np.clip(np.where(scales > 0.0, scales, 1.0), *_LIMITS)
         size = np.clip((rows * rows).sum(axis=1).mean() or 1.0, *_LIMITS)
     slope = _LINEAR / size
@@ -71,7 +71,7 @@ def default_kernel(X: Any) -> Any:
     )
 
 
-def column_scales(rows: Array) -> Array:
+def expected_lengths(rows: Array) -> Array:
     """Deviation of each column of (n, d) times the root of d; 0 for a constant column.
 
     Length-scales of this size together are like one of the root of the summed variances: that of

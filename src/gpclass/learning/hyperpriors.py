@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from gpclass.kernels import column_scales, diagonal
+from gpclass.kernels import diagonal, expected_lengths
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 # Standard deviation of a half-normal deviation of each term of the latent. Where classes can be
 # separated the evidence may rise without end; a latent of 10 makes a probit sure to 1e-23.
 SIGNAL_DEVIATION: Final = 10.0
-# Where length-scales are expected, in units of `column_scales`: smoother functions than these.
+# Where length-scales are expected, in units of `expected_lengths`: smoother functions than these.
 LENGTH_FACTOR: Final = 2.0
 # Standard deviations of logarithms: of a length-scale, or of what those of the columns have in
 # common (Hvarfner, Hellsten & Nardi 2024), and of each about that.
@@ -188,7 +188,7 @@ def _rule(kernel: Kernel, name: str, rows: Any, size: float) -> _Part | None:
 
 def _length_scales(rows: Array, by_column: bool) -> _Part:
     """Part of one length-scale, or of one a column."""
-    scales = column_scales(rows)
+    scales = expected_lengths(rows)
     if not by_column:
         largest = float(scales.max()) or 1.0
         scales = largest * np.sqrt(((scales / largest) ** 2).mean(keepdims=True))
