@@ -137,7 +137,12 @@ def candidate(inference: str, **given: Any) -> Any:
 
 
 NEW: Final = {
-    "ard": True, "factor": 2.0, "linear": 10.0, "linear_start": 0.3, "constant": 10.0, "C": 5.0,
+    "ard": True,
+    "factor": 2.0,
+    "linear": 10.0,
+    "linear_start": 0.3,
+    "constant": 10.0,
+    "C": 5.0,
     "c": 10.0,
 }
 S8: Final = NEW | {"own": (0.5, 1.0), "start": 1.0, "linear_start": 0.1, "C": 3.0, "c": 3.0}

@@ -99,7 +99,7 @@ def _planes() -> Table:
     """Turbo-fan or turbo-jet? By maker, year, seats and number of engines."""
     frame = _file("nycflights13_planes")
     frame = frame[frame.engine.isin(["Turbo-fan", "Turbo-jet"])]
-    X = frame[["year", "manufacturer", "engines", "seats", "speed"]]
+    X = frame[["year", "manufacturer", "engines", "seats"]]
     return Table(X, frame.engine.to_numpy())
 
 
