@@ -15,6 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 
@@ -309,6 +310,14 @@ def test_new_columns_of_another_kind_are_named(bad, match):
         model.predict(NEW.assign(**bad))
 
 
+def test_frames_of_other_kinds_are_refused():
+    parts = pl.DataFrame({"age": AGE, "place": [{"x": 1.0, "y": 2.0}] * N})
+    with pytest.raises(ValueError, match="several parts: place"):
+        fitted(parts)
+    with pytest.raises(ValueError, match="2D"):
+        fitted(FRAME["age"].to_list())
+
+
 def test_names_are_taken_where_they_are_asked_for():
     X = pd.DataFrame({"age": AGE, "name": [f"patient {i}" for i in range(N)]})
     assert fitted(X, categorical_features=["name"]).X_train_.shape == (N, N + 1)
@@ -412,6 +421,13 @@ def test_a_fitted_table_survives_pickle_and_skops():
     assert isinstance(other._inputs, MixedTable)
     encoder = skops.loads(skops.dumps(TableEncoder().fit(FRAME)), trusted=gpclass.trusted_types())
     np.testing.assert_array_equal(encoder.transform(NEW), encoded(FRAME, NEW))
+
+
+def test_what_was_learnt_is_a_kernel_of_encoded_columns():
+    model = fitted(FRAME)
+    gp = GaussianProcessClassifier(model.kernel_, optimizer=None)
+    P = make_pipeline(TableEncoder(), gp).fit(FRAME, ILL).predict_proba(NEW)
+    np.testing.assert_allclose(P, model.predict_proba(NEW), atol=1e-9)
 
 
 def test_the_encoder_is_a_transformer():
