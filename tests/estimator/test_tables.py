@@ -15,6 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
@@ -406,6 +407,23 @@ def test_weights_are_repetition():
         other.log_marginal_likelihood_value_, abs=1e-8
     )
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_every_entry_of_a_new_row_may_be_new_or_missing():
+    model = fitted(FRAME.dropna(), ILL[FRAME.notna().all(axis=1)])
+    unknown = pd.DataFrame({name: [None] for name in FRAME})
+    for new in (unknown, unknown.assign(town="Hof", grade=30)):
+        P = model.predict_proba(new)
+        assert np.isfinite(P).all()
+        assert P.sum() == pytest.approx(1.0)
+
+
+def test_cross_validation_of_a_frame():
+    X = FRAME.assign(town=np.where(np.arange(N) % 12 == 0, [f"T{i}" for i in range(N)], TOWN))
+    P = cross_val_predict(GaussianProcessClassifier(), X, ILL, cv=3, method="predict_proba")
+    assert np.isfinite(P).all()
+    search = GridSearchCV(GaussianProcessClassifier(), {"kernel": [None]}, cv=2).fit(X, ILL)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 # ------------------------------------------------------------------ what is kept

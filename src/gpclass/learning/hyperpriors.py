@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from gpclass.kernels import expected_lengths, diagonal
+from gpclass.kernels import diagonal, expected_lengths
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 
 Array = NDArray[np.float64]
