@@ -140,7 +140,7 @@ def test_one_value_and_gaps_are_a_gap():
 def test_objects_that_are_numbers(values):
     for column in (values, [None, *values], [np.nan, *values], [pd.NA, *values]):
         X = np.array(column, dtype=object)[:, None]
-        names = ["0", "0_missing"] if len(column) == 4 else ["0"]
+        names = ["x0", "x0_missing"] if len(column) == 4 else ["x0"]
         assert TableEncoder().fit(X).get_feature_names_out().tolist() == names
 
 
