@@ -160,3 +160,20 @@ def test_what_has_changed_since_the_fit_is_an_error(raw, y):
         model.predict(raw[["town", "age", "sex"]])
     with pytest.raises(ValueError, match="Input X contains infinity"):
         model.predict(raw.assign(age=np.inf))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "words"),
+    [
+        (MixedRBF(1.0, 7), ValueError, "takes column 7 of X, which has 3 columns"),
+        (ColumnKernel(1.5, RBF()), TypeError, "positions or names, got 1.5"),
+        (MixedRBF([1.0] * 3, 1), ValueError, "length_scale has shape .* 2 continuous columns"),
+        (ColumnKernel("age", RBF([1.0, 2.0])), ValueError, "length_scale has shape"),
+        (MixedRBF(-1.0, 1), ValueError, "hyperparameters that are no finite numbers above zero"),
+    ],
+)
+def test_a_kernel_that_does_not_fit_the_frame_is_an_error(frame, y, kernel, error, words):
+    model = GaussianProcessClassifier(kernel)
+    with pytest.raises(error, match=words):
+        model.fit(frame, y)
+    assert not hasattr(model, "models_")
