@@ -30,6 +30,7 @@ from gpclass.estimator.prediction import (
 from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.weights import used_rows
 from gpclass.kernels import from_recipe, to_recipe
+from gpclass.learning import HyperPrior
 
 Array = NDArray[np.float64]
 
@@ -65,11 +66,16 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         inference. "differences": the latent differences of KG06, for every inference and
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
-    inducing, hyperprior : None
+    inducing : None
         No other values exist yet.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         With ``kernel=None``: the columns that have levels, as names, numbers or truth values. None:
         no column. "from_dtype": categories of pandas and polars, and text that is not of numbers.
+    hyperprior : {"auto", "weak"}, HyperPrior or None, default="auto"
+        Prior over the logarithms of the hyperparameters: learning then maximises the evidence times
+        its density. "weak" is `weak_hyperprior`; "auto" is that for ``kernel=None`` and none for a
+        kernel that is given. Evidences that are reported are without it. A learner object with a
+        hyperprior of its own keeps it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
@@ -139,7 +145,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         learning: Any = "evidence",
         multi_class: str = "joint",
         inducing: None = None,
-        hyperprior: None = None,
+        hyperprior: HyperPrior | str | None = "auto",
         categorical_features: Any = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         optimizer: Any = "fmin_l_bfgs_b",

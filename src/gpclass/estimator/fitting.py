@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
@@ -18,7 +19,16 @@ from gpclass.estimator.progress import EvidenceProgress
 from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
 from gpclass.kernels import Precomputed, default_kernel, resolved
-from gpclass.learning import JointProblem, KeepFixed, Learner, Problem, draw_starts, learn_all
+from gpclass.learning import (
+    HyperPrior,
+    JointProblem,
+    KeepFixed,
+    Learner,
+    Problem,
+    draw_starts,
+    learn_all,
+    weak_hyperprior,
+)
 
 
 def starting_kernels(kernel: Any, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
@@ -48,9 +58,10 @@ def learn_models(
     inits: list[Any] = [None] * len(problems)
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
+    learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     with EvidenceProgress(int(estimator.verbose)) as progress:
         learned = learn_all(
-            learner, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
+            learners, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
         )
     models: list[Model] = [
         (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
@@ -65,6 +76,19 @@ def learn_models(
         ),
     )
     return models, report
+
+
+def _with_hyperprior(estimator: Any, learner: Learner, problem: Problem) -> Learner:
+    """The learner with the prior that the estimator's argument names for a problem."""
+    wanted = estimator.hyperprior
+    if wanted is None or isinstance(learner, KeepFixed):
+        return learner
+    if not isinstance(wanted, HyperPrior):
+        own = getattr(learner, "hyperprior", learner)
+        if wanted == "auto" and (estimator.kernel is not None or own is not None):
+            return learner
+        wanted = weak_hyperprior(problem.hyperparameters, problem.inputs)
+    return replace(learner, hyperprior=wanted)  # type: ignore[type-var]
 
 
 def _sites_for(problem: Problem, model: Model) -> Any:

@@ -22,6 +22,7 @@ from gpclass.learning import (
     MaximiseEvidence,
     Node,
     SearchSettings,
+    WeakHyperPrior,
 )
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.montecarlo import MonteCarlo, Samples
@@ -41,7 +42,7 @@ def trusted_types() -> list[str]:
     estimator = (GaussianProcessClassifier, TableEncoder, OptimizerReport, ReportedRun, *KINDS)
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
-    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
+    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
     priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())

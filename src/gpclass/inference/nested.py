@@ -57,9 +57,8 @@ def nested_ep(
     """Multinomial probit by nested EP (Riihimäki, Jylänki & Vehtari, 2013).
 
     ``codes``, shape (n,), has the rows' classes from 0; ``method`` the settings of the binary EP. A
-    weight that is a whole number repeats the row. For another, w, it is ceil(w) copies of the row,
-    and the power a = w / ceil(w) acts on each probit term under the copy's u: ``int N(u) prod_j
-    Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself.
+    weight w from one on is w copies of the row. One below acts as a power on each probit term
+    under u: ``int N(u) prod_j Phi(u + f_y - f_j)^w du``, which is not the power of the likelihood.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
 from gpclass.kernels.columns import ColumnKernel, resolved, uses_names
 from gpclass.kernels.composite import KernelList
-from gpclass.kernels.defaults import default_kernel, median_distance
+from gpclass.kernels.defaults import default_kernel, expected_lengths, median_distance
 from gpclass.kernels.evaluate import cross, diagonal, evaluate
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import (
@@ -29,6 +29,7 @@ __all__ = [
     "default_kernel",
     "diagonal",
     "evaluate",
+    "expected_lengths",
     "from_recipe",
     "median_distance",
     "pullback",

@@ -49,7 +49,8 @@ class NestedPrior(Prior):
     codes : ndarray of shape (n,)
         Classes of the rows, integers from 0.
     counts : ndarray of shape (n,), default=None
-        How often each row is given, whole numbers from one; None: once.
+        How often each row is given, finite and at least one, also between whole numbers, where
+        the formulas are continued; None: once.
 
     References
     ----------
@@ -68,8 +69,8 @@ class NestedPrior(Prior):
         if not np.issubdtype(self.codes.dtype, np.integer):
             raise ValueError(f"codes must be integers, got {self.codes.dtype}")
         counts = self.multiplicity
-        if counts.shape != (n,) or not ((counts >= 1.0) & (counts % 1.0 == 0.0)).all():
-            raise ValueError(f"counts must be {n} whole numbers from one, got {self.counts}")
+        if counts.shape != (n,) or not ((counts >= 1.0) & np.isfinite(counts)).all():
+            raise ValueError(f"counts must be {n} finite numbers from one, got {self.counts}")
 
     @cached_property
     def multiplicity(self) -> Array:
@@ -83,6 +84,10 @@ class NestedPrior(Prior):
         """The classes j of each row's latents, shape (n, C - 1), ascending."""
         ahead = np.arange(self.class_prior.n_classes - 1)
         return np.asarray(ahead + (ahead >= self.codes[:, None]))
+
+    @cached_property
+    def _rows(self) -> Codes:
+        return np.arange(len(self.codes))[:, None]
 
     @property
     def n(self) -> int:
@@ -153,17 +158,17 @@ class NestedPrior(Prior):
         return np.asarray(v.reshape(self.others.shape).sum(axis=1))
 
     def _own(self, F: Array) -> Array:
-        return np.take_along_axis(F, self.codes[:, None], axis=1)
+        return np.asarray(F[self._rows, self.codes[:, None]])
 
     def of_others(self, F: Array) -> Array:
         """Entries of F, shape (n, C), at the other classes of each row, shape (n, C - 1)."""
-        return np.take_along_axis(F, self.others, axis=1)
+        return np.asarray(F[self._rows, self.others])
 
     def _classes(self, own: Array, other: Array) -> Array:
         """Array of shape (n, C) of what belongs to a row's own class and to the others."""
         F = np.empty((len(other), other.shape[1] + 1))
-        np.put_along_axis(F, self.codes[:, None], own[:, None], axis=1)
-        np.put_along_axis(F, self.others, other, axis=1)
+        F[self._rows, self.codes[:, None]] = own[:, None]
+        F[self._rows, self.others] = other
         return F
 
 

@@ -86,30 +86,30 @@ def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
 def as_numbers(column: Column) -> tuple[str, Array] | None:
     """A column as float64 with NaN where it is missing, and what its numbers are; None for text.
 
-    "number", or truth values; "numeral", text of numbers; "date", points or lengths in time, in
+    "numbers", or truth values; "numerals", text of numbers; "dates", points or lengths in time, in
     seconds.
     """
     values, kind = column.values, column.values.dtype.kind
     if kind == "c":
         raise ValueError(f"Complex data not supported: the column {column.name!r} of X is complex.")
     if kind in "fiub":
-        return "number", values.astype(np.float64)
+        return "numbers", values.astype(np.float64)
     if kind == "M":
-        return "date", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        return "dates", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     if kind == "m":
-        return "date", values / np.timedelta64(1, "s")
+        return "dates", values / np.timedelta64(1, "s")
     is_known = ~missing_in(values)
     known, found = values[is_known], np.full(len(values), np.nan)
     if known.size and all(isinstance(value, date | timedelta) for value in known):
         found[is_known] = [_seconds(value) for value in known]
-        return "date", found
+        return "dates", found
     try:
         found[is_known] = known.astype(np.float64)
     except OverflowError:  # of Python's integers
         found[is_known] = np.inf
     except (TypeError, ValueError):
         return None
-    return "numeral" if any(isinstance(value, str) for value in known) else "number", found
+    return "numerals" if any(isinstance(value, str) for value in known) else "numbers", found
 
 
 def some_numbers(column: Column) -> Array:

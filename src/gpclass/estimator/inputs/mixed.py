@@ -39,8 +39,9 @@ class MixedTable(Inputs):
 
     - Each column of numbers, standardised. Centre and scale are those of the *distinct* training
       rows of positive weight, so that a weight stays a repetition. A missing entry is at the
-      centre. A column of which these rows know one value or none is left out.
-    - For each of these that has missing entries in training, 1 where the entry is missing, else 0.
+      centre. A constant column is left out.
+    - For each column of numbers with missing entries in these rows, 1 where the entry is missing,
+      else 0. A column without any entry is left out.
     - For each column of levels and each level that training has ("missing" is one of them),
       ``sqrt(1/2)`` in rows of that level, else 0: two levels have the distance 1. A level that
       training lacks is the point that has the distance 1 from all. One level alone is left out.
@@ -78,9 +79,13 @@ class MixedTable(Inputs):
         self.codes: list[Array] = []
         for j, kind in enumerate(self.kinds):
             known = rows[np.isfinite(rows[:, j]), j]
-            codes = np.unique(rows[:, j]) if kind == "level" else np.empty(0)
+            codes = np.unique(rows[:, j]) if kind == "levels" else np.empty(0)
             self.codes.append(codes[: len(codes) if len(codes) > 1 else 0])
-            if kind != "level" and known.size and known.min() < known.max():
+            if kind == "levels" or not known.size:
+                continue
+            if known.size < len(rows):
+                self.gaps.append(j)
+            if known.min() < known.max():
                 # by powers of two nothing is rounded, and no sum or square overflows
                 exponent = -np.frexp(np.abs(known).max())[1]
                 unit = np.ldexp(known, exponent)
@@ -90,8 +95,6 @@ class MixedTable(Inputs):
                 exponents.append(exponent)
                 centres.append(centre)
                 scales.append(np.sqrt(np.mean((unit - centre) ** 2)))
-                if known.size < len(rows):
-                    self.gaps.append(j)
         self.numeric: list[int] = numeric
         self.exponents = np.array(exponents, dtype=np.int64)
         self.centres, self.scales = np.array(centres), np.array(scales)
@@ -245,7 +248,7 @@ def _learnt(column: Column, has_levels: bool | None) -> tuple[str, Array, list[s
             f"{len(known)} rows: it seems to name the rows, which says nothing of new ones. Leave "
             "it out, make numbers or dates of it, or name it in categorical_features."
         )
-    return "level", _codes(texts, levels), levels
+    return "levels", _codes(texts, levels), levels
 
 
 def _codes(texts: list[str | None], levels: list[str]) -> Array:
@@ -257,18 +260,18 @@ def _codes(texts: list[str | None], levels: list[str]) -> Array:
 
 def _read_as(kind: str, column: Column, levels: list[str]) -> Array:
     """Numbers or codes of a new column of a known kind."""
-    if kind == "level":
+    if kind == "levels":
         return _codes(as_texts(column), levels)
     if kind == "nothing":
         return np.full(len(column.values), np.nan)
     found = as_numbers(column)
-    if found is None and kind == "numeral":
+    if found is None and kind == "numerals":
         found = kind, some_numbers(column)
     if found is None:
         found = "text", np.zeros(1)
-    same = (found[0] == "date") == (kind == "date") and found[0] != "text"
+    same = (found[0] == "dates") == (kind == "dates") and found[0] != "text"
     if not same and not np.isnan(found[1]).all():
         raise ValueError(
-            f"X has {found[0]} in the column {column.name!r}, which had {kind}s in training."
+            f"X has {found[0]} in the column {column.name!r}, which had {kind} in training."
         )
     return found[1]
