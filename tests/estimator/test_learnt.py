@@ -50,8 +50,8 @@ def test_a_summary_says_what_was_learnt():
         f"{alone:.3f})",
         f"kernel: {model.kernel_}",
         "columns that matter, by length-scale in standard deviations of the column:",
-        "  town                          0.5  another level multiplies the covariance by 0.14",
-        f"  age                      {relative:>8.3g}  gently curved",
+        "  town      0.5  another level multiplies the covariance by 0.14",
+        f"  age   {relative:>7.3g}  gently curved",
         "  do not matter: id, age",
         f"on 60 training rows: a probability above 0.9 in {np.mean(probabilities > 0.9):.0%}, the "
         f"most probable class right in {model.score(FRAME, Y):.0%}",

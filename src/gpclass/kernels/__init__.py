@@ -15,7 +15,7 @@ from gpclass.kernels.precomputed import (
 )
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
-from gpclass.kernels.scales import ColumnScale, column_scales
+from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
 
 __all__ = [
     "ColumnKernel",
@@ -24,6 +24,7 @@ __all__ = [
     "MixedRBF",
     "Precomputed",
     "column_scales",
+    "columns_as_numbers",
     "cross",
     "default_kernel",
     "diagonal",
