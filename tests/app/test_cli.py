@@ -12,9 +12,15 @@ import pytest
 import skops.io
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
 
 import gpclass
 import gpclass.app.cli
+from gpclass.app.commands import INFERENCES, LIKELIHOODS, MULTI_CLASS, app
+from gpclass.app.datasets import list_datasets
+from gpclass.estimator.decomposition import DECOMPOSITIONS
+from gpclass.inference import METHODS
+from gpclass.inference.joint import JOINT
 
 
 def run(*args, **env):
@@ -118,8 +124,8 @@ def test_evaluate_json_is_only_json_and_repeats(iris):
 @pytest.mark.slow
 def test_options_reach_the_estimator(iris):
     args = ("evaluate", iris, "--target", "species", "--folds", 2, "--json")
-    logit = json.loads(succeed(*args).stdout)["models"]
-    probit = json.loads(succeed(*args, "--likelihood", "probit", "--restarts", 1).stdout)["models"]
+    probit = json.loads(succeed(*args).stdout)["models"]
+    logit = json.loads(succeed(*args, "--likelihood", "logit", "--restarts", 1).stdout)["models"]
     assert logit["gpclass"]["log_loss"] != probit["gpclass"]["log_loss"]
     assert logit["scikit-learn GP"]["log_loss"] == probit["scikit-learn GP"]["log_loss"]
 
@@ -228,10 +234,10 @@ def test_bad_tables(fail, monkeypatch, command, iris, tmp_path):
     assert "cannot be read as CSV" in mistake(table, "--target", "species")
     frame.assign(species="one").to_csv(table, index=False)
     assert "one class only (one)" in mistake(table, "--target", "species")
-    frame.assign(town="Ulm").to_csv(table, index=False)
-    assert "text columns that cannot be used as numbers: town" in mistake(
-        table, "--target", "species"
-    )
+    frame.to_csv(table, index=False, sep=";")
+    line = mistake(table, "--target", "species", "--sep", ",")
+    assert "no column 'species'" in line
+    assert "with the separator ','" in line
     frame.drop(columns="species").to_csv(table, index=False)
     assert "continuous" in mistake(table, "--target", "length")
     monkeypatch.delenv("GPCLASS_DATA", raising=False)
@@ -243,8 +249,73 @@ def test_outputs_are_checked_before_the_work(fail, iris, model, tmp_path):
     assert "must end in one of" in line
     assert ".skops" in fail("fit", iris, "--target", "species", "--out", tmp_path / "m.pkl")
     assert "not a file that ends in" in fail("predict", model, iris, "--out", tmp_path / "p.txt")
+    taken = tmp_path / "folder.skops"
+    taken.mkdir()
+    assert "cannot be written" in fail("fit", iris, "--target", "species", "--out", taken)
+    line = fail("evaluate", iris, "--target", "species", "--picture", iris / "p.png")
+    assert "cannot be written: Not a directory" in line
+    assert "would be overwritten" in fail("predict", model, iris, "--out", iris)
     line = fail("evaluate", iris, "--target", "species", "--folds", 51)
     assert "has 50 rows, but 51 are needed" in line
+
+
+@pytest.mark.slow
+def test_a_file_as_people_have_it(tmp_path):
+    """Semicolons, decimal commas, an old encoding, text, gaps, ids, and losses of decisions."""
+    rng = np.random.default_rng(0)
+    lines, labels = ["nr;größe;stadt;krank"], []
+    for i in range(60):
+        height, town = rng.uniform(1.5, 2), rng.choice(["Köln", "Ulm", "?"])
+        labels.append("ja" if height + 0.2 * (town == "Ulm") > 1.8 else "nein")
+        height = "" if i % 9 == 0 else f"{height:.2f}".replace(".", ",")
+        lines.append(f"{i:03d};{height};{town};{labels[-1]}")
+    table, model, out = tmp_path / "t.csv", tmp_path / "m.skops", tmp_path / "p.tsv"
+    table.write_text("\n".join(lines), encoding="cp1252")
+    done = succeed("fit", table, "--target", "krank", "--id", "nr", "--out", model)
+    assert "60 rows, 2 features, classes ja, nein" in done.stdout
+    assert "was read as cp1252" in done.stderr
+    loss = tmp_path / "loss.csv"
+    loss.write_text("class,ja,nein\nja,0,100\nnein,1,0\n")
+    lines[1:] = [line.replace("Ulm", "Hof") for line in lines[1:]]
+    table.write_text("\n".join(lines), encoding="utf-8")
+    args = ("predict", model, table, "--id", "nr", "--out", out, "--loss", loss)
+    done = succeed(*args, "--reject-cost", 0.5)
+    found = pd.read_csv(out, sep="\t", dtype=str)
+    assert list(found) == ["nr", "probability_ja", "probability_nein", "predicted", "decision"]
+    assert found["nr"].tolist() == [f"{i:03d}" for i in range(60)]
+    p = found["probability_ja"].astype(float)
+    # 100 p for "nein", 1 - p for "ja", 0.5 for neither
+    expected = np.select([100 * p < 0.5, 1 - p <= 0.5], ["nein", "ja"], "reject")
+    assert (found["decision"] == expected).all()
+    assert f"{(expected == 'reject').sum()} reject" in done.stdout
+
+
+def test_mistakes_of_ids_and_losses(fail, iris, model, tmp_path):
+    def mistake(*args):
+        return fail("predict", model, iris, "--out", tmp_path / "p.csv", *args)
+
+    assert "no column 'nr'; its columns are length" in mistake("--id", "nr")
+    loss = tmp_path / "loss.csv"
+    assert "no file" in mistake("--loss", loss)
+    loss.write_text("class,versicolor,setosa\nversicolor,0,1\nsetosa,1,0\n")
+    assert "lack class virginica; the model has the classes versicolor" in mistake("--loss", loss)
+    assert "reject_cost must be a finite number" in mistake("--reject-cost", "inf")
+    loss.write_text("x,versicolor,virginica,reject\nversicolor,0,1,1\nvirginica,1,0,1\n")
+    assert "not both" in mistake("--loss", loss, "--reject-cost", 1)
+    line = fail("fit", iris, "--out", tmp_path / "m.skops", "--inference", "mcmc")
+    assert "--inference mcmc samples for a kernel that is known" in line
+
+
+def test_help_lists_the_values_and_the_data_sets(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert tuple(sorted(METHODS, key=INFERENCES.index)) == INFERENCES
+    assert set(LIKELIHOODS) == set(gpclass.likelihoods.LIKELIHOODS)
+    assert set(MULTI_CLASS) == {*JOINT, *DECOMPOSITIONS}
+    for command in ("evaluate", "fit"):
+        text = CliRunner().invoke(app, [command, "--help"]).stdout
+        for values in (LIKELIHOODS, INFERENCES, MULTI_CLASS):
+            assert ", ".join(values) in text
+        assert all(name in text for name in list_datasets())
 
 
 def test_model_files_that_are_not_ours(fail, iris, model, tmp_path):

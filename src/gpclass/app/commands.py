@@ -14,9 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 
 from gpclass._version import __version__
+from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SKLEARN_TABLES
 
 if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
+    from gpclass.app.tables import Reading
 
 app = typer.Typer(
     help="Gaussian process classification with honest class probabilities.",
@@ -25,19 +27,54 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# The values of the estimator's arguments, without its import; tests compare the two.
+LIKELIHOODS = ("probit", "logit", "threshold")
+INFERENCES = ("ep", "laplace", "pl", "vi", "bound")
+MULTI_CLASS = ("joint", "differences", "one_vs_rest", "one_vs_one")
+
+DATA_SETS = (
+    f"Data sets: of scikit-learn {', '.join(SKLEARN_TABLES)}; of the folder that the environment "
+    f"variable GPCLASS_DATA names {', '.join(FOLDER_TABLES)}; of OpenML "
+    f"{', '.join(OPENML_TABLES)}, and any other of its tables as openml:ID."
+)
+
+Data = Annotated[
+    str,
+    typer.Argument(metavar="NAME|FILE", help="A data set's name, or a CSV, TSV or Parquet file."),
+]
 Target = Annotated[str | None, typer.Option(help="The class column of a file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on stdout.")]
 Seed = Annotated[int, typer.Option(help="Seed of folds and restarts.")]
+Sep = Annotated[
+    str | None,
+    typer.Option(help="What separates the fields of a text file; found by itself if not given."),
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a text file; if not given, UTF-8, then cp1252.")
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", metavar="COLUMN", help="A column that is no feature; may be repeated."),
+]
 Likelihood = Annotated[
-    str | None, typer.Option(help="What a label says about the latent, such as logit.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"What a label says about the latent: {', '.join(LIKELIHOODS)} (default: probit).",
+    ),
 ]
 Inference = Annotated[
-    str | None, typer.Option(help="How the posterior is approximated, such as laplace.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"How the posterior is approximated: {', '.join(INFERENCES)} (default: ep).",
+    ),
 ]
 MultiClass = Annotated[
     str | None,
     typer.Option(
-        help="What more than two classes are: joint, differences, one_vs_rest or one_vs_one."
+        metavar="NAME",
+        help=f"What more than two classes are: {', '.join(MULTI_CLASS)} (default: joint).",
     ),
 ]
 Restarts = Annotated[
@@ -67,19 +104,37 @@ def _common(
 def _given(*values: Any) -> dict[str, Any]:
     """Return the estimator's arguments that were given; the others keep its defaults."""
     names = ("likelihood", "inference", "multi_class", "n_restarts_optimizer", "n_jobs")
-    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+    given = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+    if given.get("inference") == "mcmc":
+        raise ValueError(
+            "--inference mcmc samples for a kernel that is known, and the command line learns one: "
+            f"take one of {', '.join(INFERENCES)}, or sample in Python (docs/troubleshooting.md)."
+        )
+    return given
+
+
+def _reading(sep: str | None, encoding: str | None, ids: list[str] | None = None) -> "Reading":
+    from gpclass.app.tables import Reading
+
+    return Reading(sep, encoding, tuple(ids or ()))
 
 
 def _print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, indent=2, allow_nan=False))
 
 
-@app.command()
+@app.command(epilog=DATA_SETS)
 def evaluate(
     data: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A data set's name, CSV or Parquet.")
+        str,
+        typer.Argument(
+            metavar="NAME|FILE", help="A data set's name, or a CSV, TSV or Parquet file."
+        ),
     ],
     target: Target = None,
+    ids: Ids = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
     picture: Annotated[
         Path | None, typer.Option(help="Save reliability and error-reject curves here.")
@@ -95,11 +150,12 @@ def evaluate(
     """Cross-validate beside scikit-learn's GP classifier and logistic regression."""
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes, compare, default_models
+    from gpclass.app.tables import whole_file
 
     options = _given(likelihood, inference, multi_class, restarts, n_jobs)
     if picture is not None:
-        _check_picture(picture)
-    dataset = load_dataset(data, target)
+        _check_picture(picture, Path(data))
+    dataset = load_dataset(data, target, _reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
     with _progress_bar("cross-validation") as progress:
@@ -114,8 +170,8 @@ def evaluate(
         figure = probability_figure(
             dataset.y, comparison.probabilities, labels=comparison.classes, title=title
         )
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(picture, dpi=150)
+        with whole_file(picture) as part:
+            figure.savefig(part, dpi=150)
     if as_json:
         about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
         about |= {"target": dataset.target, "features": d}
@@ -127,11 +183,19 @@ def evaluate(
         print(f"picture: {picture}")
 
 
-@app.command()
+@app.command(epilog=DATA_SETS)
 def fit(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="CSV or Parquet.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE", help="A data set's name, or a CSV, TSV or Parquet file."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The model file to write, ending in .skops.")],
     target: Target = None,
+    ids: Ids = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     seed: Seed = 0,
     likelihood: Likelihood = None,
@@ -142,23 +206,23 @@ def fit(
 ) -> None:
     """Fit the classifier to a table and save it."""
     from gpclass.app.datasets import load_dataset
-    from gpclass.app.evaluation import check_classes
+    from gpclass.app.evaluation import check_classes, classifier_of, our_model
     from gpclass.app.model_file import require_skops, save_model
-    from gpclass.estimator.classifier import GaussianProcessClassifier
-    from gpclass.estimator.inputs import standardised
+    from gpclass.app.tables import check_output
 
     options = _given(likelihood, inference, multi_class, restarts, n_jobs)
     require_skops()
     if out.suffix != ".skops":
         raise ValueError(f"the model file {out} must end in .skops.")
-    dataset = load_dataset(data, target)
+    check_output(out, Path(data))
+    dataset = load_dataset(data, target, _reading(sep, encoding, ids))
     classes = check_classes(dataset.y, name=dataset.target)
     X = dataset.X
-    classifier = GaussianProcessClassifier(random_state=seed).set_params(**options)
     start = time.perf_counter()
-    pipeline = standardised(classifier).fit(X, dataset.y)
+    model = our_model(seed, options | {"verbose": int(not as_json)}).fit(X, dataset.y)
     seconds = time.perf_counter() - start
-    save_model(pipeline, dataset.target, out)
+    save_model(model, dataset.target, out)
+    classifier = classifier_of(model)
     evidence = float(classifier.log_marginal_likelihood_value_)
     if as_json:
         _print_json(
@@ -185,27 +249,51 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL.skops", help="From gpclass fit.")],
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet.")],
-    out: Annotated[Path, typer.Option(help="The CSV or Parquet file to write.")],
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, TSV or Parquet file.")],
+    out: Annotated[Path, typer.Option(help="The file to write: CSV, TSV or Parquet.")],
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="COLUMN", help="A column to copy; may be repeated."),
+    ] = None,
+    loss: Annotated[
+        Path | None,
+        typer.Option(
+            help="Losses, a CSV file: a row for each class that a case is of, a column for each "
+            "that is decided for, and one called reject if cases may be rejected."
+        ),
+    ] = None,
+    reject_cost: Annotated[
+        float | None, typer.Option(help="The loss of rejecting a case, whatever its class.")
+    ] = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
-    """Write class probabilities for the rows of a table."""
+    """Write class probabilities, and decisions by a loss, for the rows of a table."""
+    from gpclass.app.losses import REJECTED, decisions, read_loss
     from gpclass.app.model_file import load_model
-    from gpclass.app.tables import check_suffix, read_table, require_pandas, write_table
+    from gpclass.app.tables import check_output, check_suffix, read_table, write_table
 
     check_suffix(out)
-    pipeline = load_model(model)
-    frame, _ = read_table(data)
-    try:
-        proba = pipeline.predict_proba(frame)
-    except ValueError as error:
-        raise ValueError(f"{data.name}: {error}") from error
-    classes = pipeline.classes_
+    check_output(out, model, data, *([loss] if loss else []))
+    fitted = load_model(model)
+    classes = fitted.classes_
+    losses = None if loss is None else read_loss(loss, classes)
+    frame = read_table(data, _reading(sep, encoding, ids)).frame
+    proba = _probabilities(fitted, frame, data)
     predicted = classes[proba.argmax(axis=1)]
-    table = require_pandas().DataFrame(proba, columns=[f"probability_{c}" for c in classes])
-    table["predicted"] = predicted
+    columns = {f"probability_{c}": p for c, p in zip(classes, proba.T, strict=True)}
+    columns["predicted"] = predicted
+    names, chosen = [*map(str, classes)], predicted.astype(str)
+    if losses is not None or reject_cost is not None:
+        chosen = columns["decision"] = decisions(proba, classes, losses, reject_cost)
+        names = list(dict.fromkeys([*names, REJECTED]))
+    taken = [name for name in ids or [] if name in columns]
+    if taken:
+        raise ValueError(f"the id {taken[0]!r} has the name of a column of the predictions.")
+    table = frame[list(ids or [])].assign(**columns)
     write_table(table, out)
-    counts = {str(c): int((predicted == c).sum()) for c in classes}
+    counts = {name: int((chosen == name).sum()) for name in names}
     if as_json:
         _print_json(
             {
@@ -221,14 +309,31 @@ def predict(
     print(f"predictions: {out}")
 
 
-def _check_picture(picture: Path) -> None:
-    """Refuse an unknown picture format before the minutes of work and not after."""
+def _probabilities(fitted: Any, frame: Any, data: Path) -> Any:
+    """Class probabilities of the rows of a file; a ValueError names it."""
+    from gpclass.estimator.inputs import listed
+
+    missing = [name for name in fitted.feature_names_in_ if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"{data.name} lacks columns that the model was fitted to: {listed(missing)}."
+        )
+    try:
+        return fitted.predict_proba(frame[list(fitted.feature_names_in_)])
+    except ValueError as error:
+        raise ValueError(f"{data.name}: {error}") from error
+
+
+def _check_picture(picture: Path, data: Path) -> None:
+    """Refuse a picture that cannot be written before the minutes of work and not after."""
+    from gpclass.app.tables import check_output
     from gpclass.decision.display import require_matplotlib
 
     figure = require_matplotlib("matplotlib.figure").Figure()
     formats = sorted(figure.canvas.get_supported_filetypes())
     if picture.suffix.lstrip(".").lower() not in formats:
         raise ValueError(f"the picture {picture} must end in one of .{', .'.join(formats)}.")
+    check_output(picture, data)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from gpclass._version import __version__
-from gpclass.app.tables import require
+from gpclass.app.tables import require, whole_file
 from gpclass.estimator.saving import trusted_types
 
 _FORMAT = {"format": "gpclass model", "format_version": 2}
@@ -18,9 +18,9 @@ def require_skops() -> Any:
 def save_model(pipeline: Any, target: str, path: Path) -> None:
     """Write a fitted pipeline, and the name of the class column; the folder is made if need be."""
     skops_io = require_skops()
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = _FORMAT | {"written_by": __version__, "target": target, "pipeline": pipeline}
-    skops_io.dump(content, path, compression=8)
+    with whole_file(path) as part:
+        skops_io.dump(content, part, compression=8)
 
 
 def load_model(path: Path) -> Any:
@@ -31,7 +31,13 @@ def load_model(path: Path) -> Any:
     skops_io = require_skops()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
-    trusted = trusted_types()
+    # the last three are of `encoded`
+    trusted = [
+        *trusted_types(),
+        "gpclass.app.preparation._days",
+        "numpy.dtype",
+        "sklearn.compose._column_transformer.make_column_selector",
+    ]
     # A damaged or foreign archive fails in many ways (zip, JSON, missing keys, numpy headers, wrong
     # types), all of which mean the same to the user; the cause is kept.
     try:
