@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -304,6 +307,49 @@ def test_mistakes_of_ids_and_losses(fail, iris, model, tmp_path):
     assert "not both" in mistake("--loss", loss, "--reject-cost", 1)
     line = fail("fit", iris, "--out", tmp_path / "m.skops", "--inference", "mcmc")
     assert "--inference mcmc samples for a kernel that is known" in line
+
+
+@pytest.mark.slow
+def test_an_interruption_says_what_is_left(tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m.skops"
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(2000, 5)), columns=list("abcde"))
+    frame["kind"] = np.where(frame["a"] + rng.normal(size=2000) > 0, "größer", "kleiner")
+    frame.to_csv(table, index=False, encoding="cp1252")
+    command = [sys.executable, "-m", "gpclass.app.cli", "fit", table, "--target", "kind"]
+    with subprocess.Popen([*command, "--out", out], stderr=subprocess.PIPE, text=True) as process:
+        # the file is read, and the fit of at least ten seconds is next
+        assert "read as cp1252" in process.stderr.readline()
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert re.search(
+        r"^gpclass: interrupted after \d+ evaluations.*; nothing was written", said, re.M
+    )
+    assert not out.exists()
+
+
+def test_an_interrupted_comparison_says_how_far_it_was(monkeypatch, iris, capsys):
+    def interrupt(*args, progress, **options):
+        progress("gpclass", 3, 40)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpclass.app.evaluation.compare", interrupt)
+    monkeypatch.setattr(sys, "argv", ["gpclass", "evaluate", str(iris), "--target", "species"])
+    with pytest.raises(SystemExit) as stopped:
+        gpclass.app.cli.main()
+    assert stopped.value.code == 130
+    said = capsys.readouterr().err
+    assert "cross-validation: 3 of 40 fits (0 s" in said
+    assert said.endswith("gpclass: interrupted after 3 of 40 fits; nothing was written.\n")
+
+
+def test_what_memory_cannot_hold_is_one_line(fail, monkeypatch, iris, tmp_path):
+    monkeypatch.setattr("gpclass.estimator.cost.FEW_BYTES", 0.0)
+    monkeypatch.setattr("gpclass.estimator.cost.free_memory", lambda: 1e4)
+    line = fail("fit", iris, "--target", "species", "--out", tmp_path / "m.skops")
+    assert "n = 100 needs about" in line
 
 
 def test_help_lists_the_values_and_the_data_sets(monkeypatch):

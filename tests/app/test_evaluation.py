@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpclass.app.evaluation import SCORES, check_classes, compare, default_models
+from gpclass.app.evaluation import SCORES, check_classes, classifier_of, compare, default_models
 from gpclass.metrics import information_bits
 
 
@@ -119,11 +119,12 @@ def test_models_are_left_unfitted(cancer):
         ([0] * 18 + [1] * 2, {"n_splits": 3}, "class 1 of the target y has 2 rows, but 3"),
         ([0] * 19 + [1], {"n_splits": 3}, "has 1 row, but 3"),
         ([0, 1] * 10, {"n_splits": 1}, "at least 2"),
+        (np.arange(30), {"n_splits": 3}, "the target y has 30 classes in 30 rows, as an id"),
     ],
 )
 def test_mistakes(y, options, message):
     with pytest.raises(ValueError, match=message):
-        compare({"nb": GaussianNB()}, np.zeros((20, 1)), y, **options)
+        compare({"nb": GaussianNB()}, np.zeros((len(y), 1)), y, **options)
 
 
 def test_no_model():
@@ -137,8 +138,8 @@ def test_check_classes_returns_them_sorted():
 
 def test_default_models_take_our_parameters():
     models = default_models(3, gp_parameters={"likelihood": "probit"})
-    assert models["gpclass"][-1].likelihood == "probit"
-    assert models["gpclass"][-1].random_state == 3
+    assert classifier_of(models["gpclass"]).likelihood == "probit"
+    assert classifier_of(models["gpclass"]).random_state == 3
     with pytest.raises(ValueError, match="Invalid parameter"):
         default_models(gp_parameters={"likelihod": "probit"})
 

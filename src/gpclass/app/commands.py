@@ -1,17 +1,18 @@
 """What the commands do; the heavy imports are inside them, so that ``gpclass --help`` is quick."""
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
+from typer.core import TyperGroup
 
 from gpclass._version import __version__
 from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SKLEARN_TABLES
@@ -20,7 +21,24 @@ if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
     from gpclass.app.tables import Reading
 
+
+@final
+class _Commands(TyperGroup):
+    """The commands, which say what is left when they are interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an interruption ends with exit status 130."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            # the last note is of the outermost work
+            said = getattr(error, "__notes__", ["interrupted"])[-1]
+            print(f"gpclass: {said}; nothing was written.", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Gaussian process classification with honest class probabilities.",
     no_args_is_help=True,
     add_completion=False,
@@ -158,7 +176,7 @@ def evaluate(
     dataset = load_dataset(data, target, _reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
-    with _progress_bar("cross-validation") as progress:
+    with _counted_fits() as progress:
         comparison = compare(
             models, dataset.X, dataset.y, n_splits=folds, random_state=seed, progress=progress
         )
@@ -219,7 +237,7 @@ def fit(
     classes = check_classes(dataset.y, name=dataset.target)
     X = dataset.X
     start = time.perf_counter()
-    model = our_model(seed, options | {"verbose": int(not as_json)}).fit(X, dataset.y)
+    model = our_model(seed, options | {"verbose": 1}).fit(X, dataset.y)
     seconds = time.perf_counter() - start
     save_model(model, dataset.target, out)
     classifier = classifier_of(model)
@@ -337,18 +355,27 @@ def _check_picture(picture: Path, data: Path) -> None:
 
 
 @contextmanager
-def _progress_bar(title: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar over the fits of a comparison, on stderr."""
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+def _counted_fits() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on stderr on the fits of a comparison."""
+    from gpclass.estimator.progress import LiveLine, duration, left
 
-        def show(name: str, done: int, total: int) -> None:
-            # Padded, so that the bar stays where it is as the names change.
-            description = f"{title}: {name}" if name else title
-            bar.update(task, description=f"{description:<46}", completed=done, total=total)
+    name, done, total, start = "", 0, 0, time.perf_counter()
 
-        yield show
+    def text() -> str:
+        seconds = time.perf_counter() - start
+        used = f"{duration(seconds)}{left(seconds, done, total)}"
+        return f"cross-validation: {done} of {total} fits ({used}) {name}".rstrip()
+
+    def show(*state: Any) -> None:
+        nonlocal name, done, total
+        name, done, total = state
+
+    with LiveLine(text):
+        try:
+            yield show
+        except KeyboardInterrupt as error:
+            error.add_note(f"interrupted after {done} of {total} fits")
+            raise
 
 
 # Heading, score, factor, decimals, and whether small or large is better (0: neither is marked).

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from gpclass.app.preparation import encoded
 from gpclass.app.tables import require_pandas
 from gpclass.estimator.classifier import GaussianProcessClassifier
+from gpclass.estimator.weights import MANY_CLASSES, check_target
 from gpclass.metrics import Floats, brier_score, information_bits
 
 # Columns of the scores, in the order in which they are shown.
@@ -159,16 +160,20 @@ class Comparison:
 def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[Any]:
     """Check that a column ``y``, called ``name`` in messages, can be a class; return its classes.
 
-    ValueError if it is continuous, has one class, or a class has fewer than `fewest` rows.
+    ValueError if it is continuous, has one class or hundreds, or one of fewer than `fewest` rows.
     """
     y = np.asarray(y)
-    if type_of_target(y, input_name=name) not in ("binary", "multiclass"):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=MANY_CLASSES)
+        kind = type_of_target(y, input_name=name)
+    if kind not in ("binary", "multiclass"):
         raise ValueError(f"the target {name} is continuous; classes are expected.")
     classes, counts = np.unique(y, return_counts=True)
     if classes.size < 2:
         raise ValueError(
             f"the target {name} has one class only ({classes[0]!s}); at least two are needed."
         )
+    check_target(classes.size, y.size, f"the target {name}")
     if counts.min() < fewest:
         smallest = classes[counts.argmin()]
         raise ValueError(

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
@@ -44,7 +45,9 @@ def learn_models(
     inits: list[Any] = [None] * len(problems)
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
-    with EvidenceProgress(int(estimator.verbose)) as progress:
+    cost = Cost.of(problems, learner, 1 + n_restarts, estimator.n_jobs)
+    cost.tell()
+    with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
         learned = learn_all(
             learner, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
         )
