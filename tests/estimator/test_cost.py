@@ -74,26 +74,26 @@ def machine(monkeypatch):
 
 def test_what_is_above_all_memory_is_refused_at_once(machine):
     with pytest.raises(NotEnoughMemoryError) as error:
-        Cost(40_000, 16, 70.4e9, 1e16).tell()
+        Cost(40_000, 16, 70.4e9, 1e16, False).tell()
     assert str(error.value) == (
-        "n = 40000 needs about 70 GB of memory, and this machine has 20 GB free: learn on a subset "
-        "of the rows, or take inference='laplace', which needs less"
+        "n = 40000 needs about 70 GB of memory, and this machine has 20 GB free: take a subset of "
+        "the rows, or inference='laplace', which needs less"
     )
     assert isinstance(error.value, MemoryError)
 
 
 def test_half_of_the_memory_and_long_fits_are_told(machine):
     with pytest.warns(CostWarning, match="needs about 11 GB of memory of the 20 GB that are free:"):
-        Cost(16_000, 16, 11e9, 1e12).tell()
-    message = r"n = 12000 may take 18 min \(16 evaluations of the evidence are usual\): learn on"
+        Cost(16_000, 16, 11e9, 1e12, False).tell()
+    message = r"n = 12000 may take 18 min \(16 eval.* are usual\): take a subset of the rows$"
     with pytest.warns(CostWarning, match=message):
-        Cost(12_000, 16, 6e9, 1.1e14).tell()
-    Cost(12_000, 16, 6e9, 5e13).tell()
+        Cost(12_000, 16, 6e9, 1.1e14, True).tell()
+    Cost(12_000, 16, 6e9, 5e13, False).tell()
 
 
 def test_where_nothing_is_known_of_memory_nothing_is_said(monkeypatch):
     monkeypatch.setattr(module, "free_memory", lambda: None)
-    Cost(10**6, 16, 1e13, 1e11).tell()
+    Cost(10**6, 16, 1e13, 1e11, False).tell()
 
 
 def test_a_fit_asks_before_the_kernel_is_evaluated(monkeypatch):

@@ -74,7 +74,7 @@ def test_an_interruption_says_how_far_it_was(console, capsys):
 
     with pytest.raises(KeyboardInterrupt) as stopped:
         interrupted()
-    assert stopped.value.__notes__ == ["interrupted after 1 evaluations of the evidence"]
+    assert stopped.value.__notes__ == ["interrupted after 1 evaluation of the evidence"]
 
 
 def test_nothing_is_said_unless_asked_for(console, capsys):

@@ -15,11 +15,26 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from gpclass._version import __version__
-from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SKLEARN_TABLES
+from gpclass.app.options import (
+    DATA_SETS,
+    Data,
+    Encoding,
+    Ids,
+    Inference,
+    Jobs,
+    Json,
+    Likelihood,
+    MultiClass,
+    Restarts,
+    Seed,
+    Sep,
+    Target,
+    given,
+    reading,
+)
 
 if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
-    from gpclass.app.tables import Reading
 
 
 @final
@@ -45,60 +60,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# The values of the estimator's arguments, without its import; tests compare the two.
-LIKELIHOODS = ("probit", "logit", "threshold")
-INFERENCES = ("ep", "laplace", "pl", "vi", "bound")
-MULTI_CLASS = ("joint", "differences", "one_vs_rest", "one_vs_one")
-
-DATA_SETS = (
-    f"Data sets: of scikit-learn {', '.join(SKLEARN_TABLES)}; of the folder that the environment "
-    f"variable GPCLASS_DATA names {', '.join(FOLDER_TABLES)}; of OpenML "
-    f"{', '.join(OPENML_TABLES)}, and any other of its tables as openml:ID."
-)
-
-Data = Annotated[
-    str,
-    typer.Argument(metavar="NAME|FILE", help="A data set's name, or a CSV, TSV or Parquet file."),
-]
-Target = Annotated[str | None, typer.Option(help="The class column of a file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on stdout.")]
-Seed = Annotated[int, typer.Option(help="Seed of folds and restarts.")]
-Sep = Annotated[
-    str | None,
-    typer.Option(help="What separates the fields of a text file; found by itself if not given."),
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of a text file; if not given, UTF-8, then cp1252.")
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Option("--id", metavar="COLUMN", help="A column that is no feature; may be repeated."),
-]
-Likelihood = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"What a label says about the latent: {', '.join(LIKELIHOODS)} (default: probit).",
-    ),
-]
-Inference = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"How the posterior is approximated: {', '.join(INFERENCES)} (default: ep).",
-    ),
-]
-MultiClass = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"What more than two classes are: {', '.join(MULTI_CLASS)} (default: joint).",
-    ),
-]
-Restarts = Annotated[
-    int | None, typer.Option(min=0, help="Further starts of the learning of the kernel.")
-]
-Jobs = Annotated[int | None, typer.Option(help="Processes; -1 for one a core.")]
 
 
 def _print_version(show: bool) -> None:
@@ -119,36 +80,13 @@ def _common(
     pass
 
 
-def _given(*values: Any) -> dict[str, Any]:
-    """Return the estimator's arguments that were given; the others keep its defaults."""
-    names = ("likelihood", "inference", "multi_class", "n_restarts_optimizer", "n_jobs")
-    given = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-    if given.get("inference") == "mcmc":
-        raise ValueError(
-            "--inference mcmc samples for a kernel that is known, and the command line learns one: "
-            f"take one of {', '.join(INFERENCES)}, or sample in Python (docs/troubleshooting.md)."
-        )
-    return given
-
-
-def _reading(sep: str | None, encoding: str | None, ids: list[str] | None = None) -> "Reading":
-    from gpclass.app.tables import Reading
-
-    return Reading(sep, encoding, tuple(ids or ()))
-
-
 def _print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, indent=2, allow_nan=False))
 
 
 @app.command(epilog=DATA_SETS)
 def evaluate(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|FILE", help="A data set's name, or a CSV, TSV or Parquet file."
-        ),
-    ],
+    data: Data,
     target: Target = None,
     ids: Ids = None,
     sep: Sep = None,
@@ -170,10 +108,10 @@ def evaluate(
     from gpclass.app.evaluation import check_classes, compare, default_models
     from gpclass.app.tables import whole_file
 
-    options = _given(likelihood, inference, multi_class, restarts, n_jobs)
+    options = given(likelihood, inference, multi_class, restarts, n_jobs)
     if picture is not None:
         _check_picture(picture, Path(data))
-    dataset = load_dataset(data, target, _reading(sep, encoding, ids))
+    dataset = load_dataset(data, target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
     with _counted_fits() as progress:
@@ -203,12 +141,7 @@ def evaluate(
 
 @app.command(epilog=DATA_SETS)
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|FILE", help="A data set's name, or a CSV, TSV or Parquet file."
-        ),
-    ],
+    data: Data,
     out: Annotated[Path, typer.Option(help="The model file to write, ending in .skops.")],
     target: Target = None,
     ids: Ids = None,
@@ -228,12 +161,12 @@ def fit(
     from gpclass.app.model_file import require_skops, save_model
     from gpclass.app.tables import check_output
 
-    options = _given(likelihood, inference, multi_class, restarts, n_jobs)
+    options = given(likelihood, inference, multi_class, restarts, n_jobs)
     require_skops()
     if out.suffix != ".skops":
         raise ValueError(f"the model file {out} must end in .skops.")
     check_output(out, Path(data))
-    dataset = load_dataset(data, target, _reading(sep, encoding, ids))
+    dataset = load_dataset(data, target, reading(sep, encoding, ids))
     classes = check_classes(dataset.y, name=dataset.target)
     X = dataset.X
     start = time.perf_counter()
@@ -297,7 +230,7 @@ def predict(
     fitted = load_model(model)
     classes = fitted.classes_
     losses = None if loss is None else read_loss(loss, classes)
-    frame = read_table(data, _reading(sep, encoding, ids)).frame
+    frame = read_table(data, reading(sep, encoding, ids)).frame
     proba = _probabilities(fitted, frame, data)
     predicted = classes[proba.argmax(axis=1)]
     columns = {f"probability_{c}": p for c, p in zip(classes, proba.T, strict=True)}

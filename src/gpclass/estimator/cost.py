@@ -29,12 +29,16 @@ EFFICIENCY: Final = 0.7
 
 
 class Cost(NamedTuple):
-    """Rows of the largest problem, evaluations of the evidence, bytes and operations of a fit."""
+    """Rows of the largest problem, evaluations of the evidence, bytes and operations of a fit.
+
+    And whether it is by Laplace's method, which needs least.
+    """
 
     n_rows: int
     evaluations: int
     n_bytes: float
     flops: float
+    laplace: bool
 
     @classmethod
     def of(
@@ -50,6 +54,7 @@ class Cost(NamedTuple):
             runs * len(problems),
             at_a_time * max(n_bytes for n_bytes, _ in costs),
             runs * sum(flops for _, flops in costs),
+            isinstance(problems[0].inference, Laplace),
         )
 
     def tell(self) -> None:
@@ -61,7 +66,9 @@ class Cost(NamedTuple):
             return
         free = free_memory()
         needs = f"n = {self.n_rows} needs about {_size(self.n_bytes)} of memory"
-        advice = "learn on a subset of the rows, or take inference='laplace', which needs less"
+        advice = "take a subset of the rows" + (
+            "" if self.laplace else ", or inference='laplace', which needs less"
+        )
         if free is not None and self.n_bytes > free:
             raise NotEnoughMemoryError(
                 f"{needs}, and this machine has {_size(free)} free: {advice}"

@@ -72,7 +72,7 @@ class EvidenceProgress:
         self.count = 0
         self.best = -float("inf")
         self._expected = expected
-        self._start = time.perf_counter()
+        self._start = self._last = time.perf_counter()
         self._line = LiveLine(self._text, shown=bool(verbose))
 
     def __enter__(self) -> Self:
@@ -83,13 +83,14 @@ class EvidenceProgress:
     def update(self, log_evidence: float) -> None:
         """Count one evaluation."""
         self.count += 1
+        self._last = time.perf_counter()
         self.best = max(self.best, log_evidence)
 
     def _text(self) -> str:
         seconds = time.perf_counter() - self._start
         if self.count == 0:
             return f"learning by the evidence ({duration(seconds)})"
-        rest = left(seconds, self.count, self._expected)
+        rest = left(self._last - self._start, self.count, self._expected)
         return (
             f"evidence evaluation {self.count} ({duration(seconds)}{rest}): best log evidence "
             f"{self.best:.6g}"
@@ -100,7 +101,8 @@ class EvidenceProgress:
         self._expected = 0
         self._line.__exit__()
         if isinstance(error, KeyboardInterrupt):
-            error.add_note(f"interrupted after {self.count} evaluations of the evidence")
+            plural = "" if self.count == 1 else "s"
+            error.add_note(f"interrupted after {self.count} evaluation{plural} of the evidence")
 
 
 def left(seconds: float, done: int, expected: int) -> str:
