@@ -242,6 +242,10 @@ def test_bad_tables(fail, monkeypatch, command, iris, tmp_path):
     line = mistake(table, "--target", "species", "--sep", ",")
     assert "no column 'species'" in line
     assert "with the separator ','" in line
+    frame.assign(name=[f"flower {i}" for i in range(100)]).to_csv(table, index=False)
+    assert "the text column 'name' with" in mistake(table, "--target", "species")
+    frame.assign(width=np.inf).to_csv(table, index=False)
+    assert "infinite values in the columns width" in mistake(table, "--target", "species")
     frame.drop(columns="species").to_csv(table, index=False)
     assert "continuous" in mistake(table, "--target", "length")
     monkeypatch.delenv("GPCLASS_DATA", raising=False)

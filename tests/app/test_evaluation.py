@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpclass.app.evaluation import SCORES, check_classes, classifier_of, compare, default_models
+from gpclass.app.evaluation import SCORES, check_classes, compare, default_models
 from gpclass.metrics import information_bits
 
 
@@ -138,8 +138,8 @@ def test_check_classes_returns_them_sorted():
 
 def test_default_models_take_our_parameters():
     models = default_models(3, gp_parameters={"likelihood": "probit"})
-    assert classifier_of(models["gpclass"]).likelihood == "probit"
-    assert classifier_of(models["gpclass"]).random_state == 3
+    assert models["gpclass"].likelihood == "probit"
+    assert models["gpclass"].random_state == 3
     with pytest.raises(ValueError, match="Invalid parameter"):
         default_models(gp_parameters={"likelihod": "probit"})
 

@@ -108,7 +108,7 @@ def test_mcmc_is_seeded_by_random_state(random_state, seed):
         ("learning", "nuts", ["evidence", "em"]),
         ("kernel", "rbf", ["precomputed"]),
         ("inducing", 10, ["None"]),
-        ("hyperprior", "weak", ["None"]),
+        ("hyperprior", "strong", ["auto", "weak"]),
         ("optimizer", "adam", ["fmin_l_bfgs_b", "callable", "None"]),
         ("class_weight", "even", ["balanced", "None"]),
     ],

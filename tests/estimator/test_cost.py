@@ -27,6 +27,11 @@ def problems(n, n_classes, **arguments):
     return divide(parts, starting_kernels(None, X), X, table).problems
 
 
+def cost(problems, learner, n_starts, n_jobs):
+    """Foretell a fit of a kernel with two free hyperparameters."""
+    return Cost.of(problems, learner, [np.zeros((n_starts, 2))] * len(problems), n_jobs)
+
+
 # Peaks of tracemalloc over one evidence and gradient, in n^2 doubles (10 columns, ARD, 2026-11-22;
 # n = 1500 for two classes, 700 for joint models, 400 for differences).
 MEASURED = [
@@ -46,22 +51,22 @@ MEASURED = [
 
 @pytest.mark.parametrize(("n_classes", "arguments", "matrices"), MEASURED)
 def test_memory_is_what_was_measured(n_classes, arguments, matrices):
-    found = Cost.of(problems(40, n_classes, **arguments), MaximiseEvidence(), 1, None)
+    found = cost(problems(40, n_classes, **arguments), MaximiseEvidence(), 1, None)
     assert found.n_bytes / (8 * 40**2) == pytest.approx(matrices, rel=0.2)
 
 
 def test_what_is_counted():
     (binary,) = problems(40, 2)
-    one = Cost.of([binary], MaximiseEvidence(), 1, None)
+    one = cost([binary], MaximiseEvidence(), 1, None)
     assert one.evaluations == 16
     assert one.flops == 16 * 4 * 40**3
-    restarted = Cost.of([binary], MaximiseEvidence(), 5, None)
+    restarted = cost([binary], MaximiseEvidence(), 5, None)
     assert (restarted.flops, restarted.n_bytes) == (5 * one.flops, one.n_bytes)
-    assert Cost.of([binary], MaximiseEvidence(), 5, 2).n_bytes == 2 * one.n_bytes
-    assert Cost.of([binary], KeepFixed(), 1, None).evaluations == 1
-    several = Cost.of(problems(40, 4, multi_class="one_vs_rest"), MaximiseEvidence(), 1, None)
+    assert cost([binary], MaximiseEvidence(), 5, 2).n_bytes == 2 * one.n_bytes
+    assert cost([binary], KeepFixed(), 1, None).evaluations == 1
+    several = cost(problems(40, 4, multi_class="one_vs_rest"), MaximiseEvidence(), 1, None)
     assert (several.flops, several.n_bytes) == (4 * one.flops, one.n_bytes)
-    pairs = Cost.of(problems(40, 4, multi_class="one_vs_one"), MaximiseEvidence(), 1, None)
+    pairs = cost(problems(40, 4, multi_class="one_vs_one"), MaximiseEvidence(), 1, None)
     assert pairs.n_rows == 20
 
 
@@ -112,7 +117,7 @@ def test_small_fits_are_not_slowed():
     times = []
     for _ in range(20):
         start = time.perf_counter()
-        Cost.of([binary], learner, 1, None).tell()
+        cost([binary], learner, 1, None).tell()
         times.append(time.perf_counter() - start)
     assert min(times) < 1e-4
 

@@ -1,15 +1,10 @@
-"""The stage between a user's table and the kernels: what X may be, and tables out of files."""
+"""The stage between a user's table and the kernels: what X may be."""
 
 import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, Kernel
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
 from gpclass import GaussianProcessClassifier
@@ -18,10 +13,9 @@ from gpclass.estimator.inputs import (
     CovarianceMatrix,
     FloatTable,
     Inputs,
-    NumericColumns,
+    MixedTable,
     Objects,
     inputs_of,
-    standardised,
 )
 from gpclass.kernels import Precomputed
 
@@ -36,7 +30,7 @@ ILL = np.where((AGE > 50) ^ (TOWN == "Ulm"), "yes", "no")
 @pytest.mark.parametrize(
     ("kernel", "kind"),
     [
-        (None, FloatTable),
+        (None, MixedTable),
         (RBF(), FloatTable),
         ([RBF(), RBF(), RBF()], FloatTable),
         ("precomputed", CovarianceMatrix),
@@ -140,41 +134,3 @@ def test_a_fit_that_fails_leaves_the_earlier_one():
     assert model.predict_proba(X).tobytes() == P.tobytes()
     model.fit(X.to_numpy(), ILL)
     assert not hasattr(model, "feature_names_in_")
-
-
-# --------------------------------------------------------- tables out of files
-
-
-@pytest.fixture
-def table():
-    return pd.DataFrame({"age": AGE.astype(str), "ulm": TOWN == "Ulm", "size": AGE**2})
-
-
-def test_standardised_is_a_scaler_before_numbers(table):
-    numbers = table.astype(float)
-    expected = make_pipeline(StandardScaler(), GaussianProcessClassifier()).fit(numbers, ILL)
-    model = standardised(GaussianProcessClassifier()).fit(table, ILL)
-    np.testing.assert_array_equal(model.predict_proba(table), expected.predict_proba(numbers))
-    shuffled = table[["size", "ulm", "age"]].assign(note="text is ignored here")
-    np.testing.assert_array_equal(model.predict_proba(shuffled), model.predict_proba(table))
-    assert clone(model)[-1].get_params().keys() == model[-1].get_params().keys()
-
-
-def test_numeric_columns_learn_their_names(table):
-    columns = NumericColumns().fit(table)
-    assert columns.feature_names_in_.tolist() == ["age", "ulm", "size"]
-    assert (columns.transform(table).dtypes == np.float64).all()
-    with pytest.raises(ValueError, match=r"lacks columns that the model was fitted to: ulm\."):
-        columns.transform(table.drop(columns="ulm"))
-    with pytest.raises(ValueError, match="text columns that cannot be used as numbers: ulm"):
-        columns.transform(table.assign(ulm="perhaps"))
-    with pytest.raises(NotFittedError):
-        NumericColumns().transform(table)
-
-
-def test_arrays_pass_through_numeric_columns(table):
-    numbers = table.to_numpy(dtype=float)
-    model = standardised(DummyClassifier()).fit(numbers, ILL)
-    assert model.predict_proba(numbers).shape == (60, 2)
-    with pytest.raises(ValueError, match="2 features"):
-        model.predict(numbers[:, :2])

@@ -14,6 +14,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from gpclass.kernels import ColumnKernel, MixedRBF
+
 ARD = [0.5, 1.0, 2.0, 4.0, 1.5, 3.0, 0.9]
 
 KERNELS = {
@@ -57,6 +59,16 @@ KERNELS = {
     "power of dot": Exponentiation(DotProduct(0.8) + WhiteKernel(0.3), 2),
     "fractional power": Exponentiation(RationalQuadratic(1.3, 0.7), 1.5),
     "power of sum": 2.0 * Exponentiation(RBF(ARD) + Matern(2.0, nu=0.5), 3.0) + 1.0,
+    "mixed rbf": MixedRBF(1.3, (5, 6), 0.8),
+    "mixed rbf ard": MixedRBF(ARD[:5], (5, 6), (0.8, 2.0)),
+    "mixed rbf shared": 1.7 * MixedRBF(ARD[:6], 5, 0.7) + WhiteKernel(0.1),
+    "mixed rbf of one": MixedRBF(1.3, range(6), [0.5, 1.0, 2.0, 1.5, 3.0, 0.9]),
+    "mixed rbf all discrete": MixedRBF(1.3, range(7), 2.0, length_scale_bounds="fixed"),
+    "mixed rbf no discrete": MixedRBF(ARD),
+    "mixed rbf fixed": MixedRBF(ARD[:5], (5, 6), 0.8, discrete_length_scale_bounds="fixed"),
+    "columns": ColumnKernel(0, RBF(1.3)) + 2.0 * ColumnKernel((1, -1), Matern([1.0, 3.0], nu=1.5)),
+    "columns power": ColumnKernel([6, 5, 2], MixedRBF([1.0, 3.0], 1)) ** 2 * DotProduct(0.8),
+    "columns opaque": ColumnKernel((4, 6), PairwiseKernel(0.3, metric="rbf")) + 0.2,
     "opaque": 2.0 * PairwiseKernel(0.3, metric="rbf") * RBF(ARD) + WhiteKernel(0.1),
 }
 
@@ -68,8 +80,14 @@ def kernel(request):
 
 @pytest.fixture(scope="session")
 def X():
-    """More than one tile of rows, few enough for the tensor of eval_gradient; one duplicate."""
-    X = np.random.default_rng(1).standard_normal((205, 7))
+    """More than one tile of rows, few enough for the tensor of eval_gradient; one duplicate.
+
+    The last two columns have 3 and 40 levels, for the kernels that compare them for equality.
+    """
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((205, 7))
+    X[:, 5] = rng.integers(3, size=205) - 1.0
+    X[:, 6] = rng.integers(40, size=205) / 10.0 - 2.0
     X[200] = X[3]
     return X
 

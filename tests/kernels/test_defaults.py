@@ -5,18 +5,45 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import pdist
 
-from gpclass.kernels import default_kernel, evaluate, median_distance
+from gpclass.kernels import default_kernel, diagonal, evaluate, median_distance
 
 
-def test_it_starts_at_the_median_distance():
-    X = np.random.default_rng(0).standard_normal((60, 3))
+def test_a_smooth_part_a_linear_part_and_a_constant():
+    X = np.random.default_rng(0).standard_normal((60, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 2.0]
     kernel = default_kernel(X)
-    assert kernel.k1.constant_value == 1.0
-    np.testing.assert_allclose(kernel.k2.length_scale, np.median(pdist(X)), rtol=1e-12)
+    np.testing.assert_allclose(kernel.k1.k1.k2.length_scale, np.sqrt(3) * X.std(axis=0))
+    assert kernel.k1.k1.k2.nu == 2.5
+    # variances at rows like those of X
+    parts = kernel.k1.k1, kernel.k1.k2, kernel.k2
+    means = [diagonal(part, X).mean() for part in parts]
+    np.testing.assert_allclose(means, [3.0, 1.0, 3.0])
+    np.testing.assert_allclose(kernel.diag(X), np.sum([part.diag(X) for part in parts], axis=0))
+    assert len(kernel.theta) == 3 + 3
+
+
+@pytest.mark.parametrize("n", [40, 3000])
+def test_the_kernel_depends_on_neither_order_nor_repetition(n):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 4))
+    expected = default_kernel(X)
+    assert default_kernel(X[rng.permutation(n)]) == expected
+    assert default_kernel(np.repeat(X, rng.integers(1, 4, n), axis=0)) == expected
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e-9, 1e9, 1e140])
+def test_the_kernel_scales_with_the_unit(unit):
+    X = np.random.default_rng(0).standard_normal((50, 3))
     np.testing.assert_allclose(
-        kernel.k2.length_scale_bounds, kernel.k2.length_scale * np.array([1e-3, 1e3])
+        evaluate(default_kernel(unit * X), unit * X), evaluate(default_kernel(X), X), rtol=1e-10
     )
-    assert not kernel.k2.anisotropic
+
+
+def test_a_constant_column_has_a_length_scale_too():
+    X = np.column_stack([np.arange(5.0), np.full(5, 3.0)])
+    kernel = default_kernel(X)
+    assert kernel.k1.k1.k2.length_scale[1] == 1.0
+    assert np.isfinite(evaluate(kernel, X)).all()
+    assert np.isfinite(default_kernel(np.zeros((3, 2))).theta).all()
 
 
 @pytest.mark.parametrize("n", [40, 3000])
@@ -32,7 +59,6 @@ def test_neither_order_nor_repetition_matters(n):
 def test_it_scales_with_the_unit(unit):
     X = np.random.default_rng(0).standard_normal((50, 3))
     np.testing.assert_allclose(median_distance(unit * X), unit * median_distance(X), rtol=1e-12)
-    assert np.isfinite(evaluate(default_kernel(unit * X), unit * X)).all()
 
 
 def test_columns_in_different_units():

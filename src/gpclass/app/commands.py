@@ -157,9 +157,10 @@ def fit(
 ) -> None:
     """Fit the classifier to a table and save it."""
     from gpclass.app.datasets import load_dataset
-    from gpclass.app.evaluation import check_classes, classifier_of, our_model
+    from gpclass.app.evaluation import check_classes
     from gpclass.app.model_file import require_skops, save_model
     from gpclass.app.tables import check_output
+    from gpclass.estimator.classifier import GaussianProcessClassifier
 
     options = given(likelihood, inference, multi_class, restarts, n_jobs)
     require_skops()
@@ -169,11 +170,11 @@ def fit(
     dataset = load_dataset(data, target, reading(sep, encoding, ids))
     classes = check_classes(dataset.y, name=dataset.target)
     X = dataset.X
+    classifier = GaussianProcessClassifier(random_state=seed, verbose=1).set_params(**options)
     start = time.perf_counter()
-    model = our_model(seed, options | {"verbose": 1}).fit(X, dataset.y)
+    classifier.fit(X, dataset.y)
     seconds = time.perf_counter() - start
-    save_model(model, dataset.target, out)
-    classifier = classifier_of(model)
+    save_model(classifier, dataset.target, out)
     evidence = float(classifier.log_marginal_likelihood_value_)
     if as_json:
         _print_json(
@@ -192,7 +193,7 @@ def fit(
         )
         return
     print(f"{len(X)} rows, {X.shape[1]} features, classes {', '.join(map(str, classes))}")
-    print(f"kernel on the standardised columns: {classifier.kernel_}")
+    print(f"kernel on the encoded columns: {classifier.kernel_}")
     print(f"log evidence {evidence:.2f} nats, {seconds:.1f} s")
     print(f"model: {out} ({out.stat().st_size / 1000:.0f} kB)")
 
@@ -227,11 +228,11 @@ def predict(
 
     check_suffix(out)
     check_output(out, model, data, *([loss] if loss else []))
-    fitted = load_model(model)
-    classes = fitted.classes_
+    classifier = load_model(model)
+    classes = classifier.classes_
     losses = None if loss is None else read_loss(loss, classes)
     frame = read_table(data, reading(sep, encoding, ids)).frame
-    proba = _probabilities(fitted, frame, data)
+    proba = _probabilities(classifier, frame, data)
     predicted = classes[proba.argmax(axis=1)]
     columns = {f"probability_{c}": p for c, p in zip(classes, proba.T, strict=True)}
     columns["predicted"] = predicted
@@ -260,17 +261,17 @@ def predict(
     print(f"predictions: {out}")
 
 
-def _probabilities(fitted: Any, frame: Any, data: Path) -> Any:
+def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
     """Class probabilities of the rows of a file; a ValueError names it."""
     from gpclass.estimator.inputs import listed
 
-    missing = [name for name in fitted.feature_names_in_ if name not in frame.columns]
+    missing = [name for name in classifier.feature_names_in_ if name not in frame.columns]
     if missing:
         raise ValueError(
             f"{data.name} lacks columns that the model was fitted to: {listed(missing)}."
         )
     try:
-        return fitted.predict_proba(frame[list(fitted.feature_names_in_)])
+        return classifier.predict_proba(frame)
     except ValueError as error:
         raise ValueError(f"{data.name}: {error}") from error
 

@@ -25,7 +25,7 @@ from gpclass.app.tables import (
     require_pandas,
     unpacked,
 )
-from gpclass.estimator.inputs import listed
+from gpclass.estimator.inputs import TableEncoder, listed
 
 DATA_VARIABLE = "GPCLASS_DATA"
 
@@ -39,7 +39,7 @@ class Dataset:
     name : str
         Name of the data set, or the file name.
     X : pandas.DataFrame of shape (n, d)
-        Features, as they are in the file.
+        Features as they are in the table: numbers, text and missing entries.
     y : ndarray of shape (n,)
         Classes, integers, booleans or text, of the column `target`.
     description, source : str
@@ -262,4 +262,8 @@ def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
     X = frame.drop(columns=target)
     if X.shape[1] == 0:
         raise ValueError(f"{about['name']} has no feature column.")
+    try:
+        TableEncoder().fit(X)  # before minutes of work
+    except ValueError as error:
+        raise ValueError(f"{about['name']}: {error}") from error
     return Dataset(X=X, y=class_labels(frame[target]), target=target, **about)

@@ -2,7 +2,7 @@
 
 import inspect
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -12,12 +12,19 @@ from sklearn.utils import check_random_state
 from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVsRest
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
-from gpclass.learning import ExpectationMaximisation, KeepFixed, Learner, MaximiseEvidence
+from gpclass.learning import (
+    ExpectationMaximisation,
+    HyperPrior,
+    KeepFixed,
+    Learner,
+    MaximiseEvidence,
+)
 from gpclass.learning.hyperparameters import parameter_names
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 
 LEARNINGS: Final = ("evidence", "em")
+HYPERPRIORS: Final = ("auto", "weak")
 # Iterations that an inference given by name may take, unless the user says otherwise.
 MAX_ITER: Final = 100
 
@@ -47,35 +54,30 @@ def pick_parts(estimator: Any) -> Parts:
         value = getattr(estimator, name)
         if not isinstance(value, bool | np.bool_ | numbers.Integral):
             raise TypeError(f"{name} must be True or False, got {value!r}")
-    for name in ("inducing", "hyperprior"):
-        value = getattr(estimator, name)
-        if value is not None:
-            raise ValueError(f"{name}={value!r} does not exist; the values that do are: None")
+    if estimator.inducing is not None:
+        raise ValueError(
+            f"inducing={estimator.inducing!r} does not exist; the values that do are: None"
+        )
+    learner = _pick_learner(estimator.learning, estimator.optimizer)
+    _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)
+    chosen = estimator.categorical_features
+    if estimator.kernel is not None and not (isinstance(chosen, str) and chosen == "from_dtype"):
+        raise ValueError(
+            f"categorical_features={chosen!r} is for kernel=None: a kernel that is given decides "
+            "itself what its columns are"
+        )
     multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
         inference=_pick_inference(
             estimator.inference, int(estimator.max_iter_predict), estimator.random_state
         ),
-        learner=_pick_learner(estimator.learning, estimator.optimizer),
+        learner=learner,
         multi_class=multi_class,
         # two classes are one binary problem whichever it is
         decomposition=DECOMPOSITIONS.get(multi_class, OneVsRest)(),
     )
-
-
-def with_settings(likelihood: Any, settings: dict[str, Any]) -> Likelihood:
-    """Likelihood that differs in the settings named; ValueError where it lacks one."""
-    known = get_likelihood(likelihood)
-    unknown = sorted(settings.keys() - known.get_params().keys())
-    if unknown:
-        raise ValueError(
-            f"the likelihood {known!r} has no settings {unknown}; it has "
-            f"{sorted(known.get_params())}"
-        )
-    changed: Likelihood = replace(known, **settings)  # type: ignore[type-var]
-    return changed
 
 
 def check_kernel_argument(kernel: Any) -> None:
@@ -105,6 +107,28 @@ def check_kernel_argument(kernel: Any) -> None:
         "kernel must be None, 'precomputed', an instance of a scikit-learn kernel or a list of "
         f"them, got {kernel!r}"
     )
+
+
+def _check_hyperprior(hyperprior: Any, learner: Learner) -> None:
+    """Refuse what is no prior, and a learner that does not take it."""
+    if hyperprior is None:
+        return
+    if not isinstance(hyperprior, HyperPrior):
+        _named("hyperprior", hyperprior, HYPERPRIORS)
+        if hyperprior == "auto":
+            return
+    if isinstance(learner, KeepFixed):
+        return
+    if not hasattr(learner, "hyperprior"):
+        raise ValueError(
+            f"hyperprior={hyperprior!r} does not reach the learner {learner!r}, which has no field "
+            "of this name"
+        )
+    if learner.hyperprior is not None:
+        raise ValueError(
+            f"hyperprior={hyperprior!r}, but the learner has {learner.hyperprior!r} already: give "
+            "one of them"
+        )
 
 
 def _check_hyperparameters(kernel: Kernel) -> None:
@@ -174,7 +198,7 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
                 "inference must be called as method(prior, y, likelihood, *, weights, init), got "
                 f"{inference!r}"
             )
-        if max_iter != MAX_ITER:
+        if max_iter not in (MAX_ITER, getattr(inference, "max_iter", None)):
             raise ValueError(
                 f"max_iter_predict={max_iter} does not reach the inference {inference!r}, which "
                 "has settings of its own: give it its own limit, such as EP(max_iter=200), and "

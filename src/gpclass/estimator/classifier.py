@@ -1,32 +1,42 @@
 """The estimator: scikit-learn's interface around the parts, and the only object that changes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.base import ClassifierMixin
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass.estimator.arguments import MAX_ITER, pick_parts, with_settings
+from gpclass.estimator.arguments import MAX_ITER, pick_parts
 from gpclass.estimator.division import divide
-from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
-from gpclass.estimator.inputs import CovarianceMatrix, inputs_of, is_precomputed
+from gpclass.estimator.inputs import (
+    CovarianceMatrix,
+    inputs_of,
+    is_precomputed,
+    with_any_table,
+)
+from gpclass.estimator.learnt import Learnt
 from gpclass.estimator.model import check_sample_count
-from gpclass.estimator.prediction import class_latents, class_probabilities, class_samples, log_odds
+from gpclass.estimator.prediction import (
+    class_latents,
+    class_log_probabilities,
+    class_probabilities,
+    class_samples,
+)
+from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.weights import used_rows
-from gpclass.inference import Approximation
 from gpclass.kernels import from_recipe, to_recipe
-from gpclass.likelihoods import Likelihood
+from gpclass.learning import HyperPrior
 
 Array = NDArray[np.float64]
 
 
 @final
-class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type: ignore[misc]
     """Gaussian process classification, as scikit-learn's class of this name, and more.
 
     The latent function has a Gaussian process prior, and its posterior is approximated by a
@@ -37,10 +47,11 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     ----------
     kernel : Kernel, list of Kernel, "precomputed" or None, default=None
         A kernel of `sklearn.gaussian_process.kernels`; a list has one for each of more than two
-        classes. None: a signal variance times an RBF whose length-scale starts at the median
-        distance between rows, both learnt. "precomputed": X is the (n, n) covariance matrix; for
-        new rows it is (m, n), with their prior variances as column n where the training diagonal
-        is not constant.
+        classes. None: any columns, also with missing entries, become a matrix without units
+        (`estimator.inputs.MixedTable`); on it a signal variance times an RBF whose length-scale
+        starts at the median distance between rows, both learnt. "precomputed": X is the (n, n)
+        covariance matrix; for new rows it is (m, n), with their prior variances as column n where
+        the training diagonal is not constant.
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
         "threshold" is `NoisyThreshold`, whose share of wrong labels is learnt.
     inference : {"ep", "laplace", "pl", "vi", "bound", "mcmc"} or a method such as \
@@ -55,8 +66,16 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         inference. "differences": the latent differences of KG06, for every inference and
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
-    inducing, hyperprior : None
+    inducing : None
         No other values exist yet.
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        With ``kernel=None``: the columns that have levels, as names, numbers or truth values. None:
+        no column. "from_dtype": categories of pandas and polars, and text that is not of numbers.
+    hyperprior : {"auto", "weak"}, HyperPrior or None, default="auto"
+        Prior over the logarithms of the hyperparameters: learning then maximises the evidence times
+        its density. "weak" is `weak_hyperprior`; "auto" is that for ``kernel=None`` and none for a
+        kernel that is given. Evidences that are reported are without it. A learner object with a
+        hyperprior of its own keeps it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
@@ -82,14 +101,23 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     n_features_in_, feature_names_in_ : int, ndarray of shape (d,)
         The names only where X has string column names.
     X_train_, y_train_ : ndarray of shape (n, d) or list of object, ndarray of shape (n,)
-        Class indices; -1 for a row of weight zero whose class no other row has.
-    kernel_, likelihood_, approximation_ : Kernel, Likelihood, Approximation
-        As learnt. For several binary problems a CompoundKernel (also for one kernel a class) and
-        lists. The approximation is computed when it is first asked for.
+        Rows as the kernel takes them. Class indices; -1 for a row of weight zero whose class no
+        other row has.
+    kernel_ : Kernel
+        With the hyperparameters that were learnt; a CompoundKernel of several binary problems, or
+        of one kernel a class.
+    likelihood_ : Likelihood or list of Likelihood
+        With its hyperparameters (epsilon) as learnt; a list of several binary problems.
+    approximation_ : Approximation or list of Approximation
+        The posterior at the training rows: its ``log_evidence``, its ``outcome`` (how the inference
+        ended), its sites and its ``posterior``. It is computed when it is first asked for.
     log_marginal_likelihood_value_ : float
         Evidence in nats; the mean over the binary problems where there are several.
-    converged_, n_iter_ : bool, int
-        Whether every final inference converged, and the largest number of their iterations.
+    converged_ : bool
+        Whether every final inference converged.
+    n_iter_ : int
+        Evaluations of the evidence in the longest run of the optimiser. Where nothing was learnt,
+        iterations of the inference (the largest number of several).
     optimizer_report_ : OptimizerReport
         Every run of the optimiser.
 
@@ -117,7 +145,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         learning: Any = "evidence",
         multi_class: str = "joint",
         inducing: None = None,
-        hyperprior: None = None,
+        hyperprior: HyperPrior | str | None = "auto",
+        categorical_features: Any = "from_dtype",
         class_weight: Mapping[Any, float] | str | None = None,
         optimizer: Any = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
@@ -135,6 +164,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.multi_class = multi_class
         self.inducing = inducing
         self.hyperprior = hyperprior
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
@@ -185,11 +215,17 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         parts = pick_parts(self)
         # Validation notes columns on the estimator that it is given; this one does not have them
         # before the fit has succeeded.
-        seen = type(self)(self.kernel, copy_X_train=self.copy_X_train)
+        seen = type(self)(
+            self.kernel,
+            copy_X_train=self.copy_X_train,
+            categorical_features=self.categorical_features,
+        )
         inputs = inputs_of(self.kernel, X)
         X, y = inputs.fit(seen, X, y)
         rows = used_rows(X, y, sample_weight, self.class_weight)
-        kernels = starting_kernels(self.kernel, X if rows.used is None else X[rows.used])
+        X = inputs.rescale(X, rows.used)
+        names = getattr(seen, "feature_names_in_", None)
+        kernels = starting_kernels(self.kernel, X if rows.used is None else X[rows.used], names)
         division = divide(parts, kernels, X, rows)
         models, report = learn_models(self, division, parts.learner)
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))
@@ -205,7 +241,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.models_: list[Any] = models
         self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in models])
         self.converged_ = all(m.outcome.converged for m in models)
-        self.n_iter_ = max(1, *(m.n_iter for m in models))
+        evaluations = [reported.run.n_evaluations for reported in report.runs]
+        self.n_iter_ = max(1, *(evaluations or [m.n_iter for m in models]))
         self.optimizer_report_ = report
         self._inputs, self._decomposition = inputs, parts.decomposition
         return self
@@ -226,14 +263,18 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """
         return class_probabilities(*self._at(X))
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the class probabilities, (m, C).
+
+        They are finite. For two classes, and for one against the rest, probabilities that are too
+        small for float64 keep theirs; those of a joint model end at -708.
+        """
+        return class_log_probabilities(*self._at(X))
+
     def decision_function(self, X: Any) -> Array:
         """Log odds of the second class, (m,), or log probabilities of more than two, (m, C)."""
-        models, decomposition, n_classes, X = self._at(X)
-        if n_classes == 2:
-            log_pairs = log_odds(models, X)[:, 0]
-            return np.asarray(log_pairs[:, 1] - log_pairs[:, 0])
-        P = class_probabilities(models, decomposition, n_classes, X)
-        return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+        log_p = self.predict_log_proba(X)
+        return np.asarray(log_p[:, 1] - log_p[:, 0]) if self.n_classes_ == 2 else log_p
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row, shape (m,)."""
@@ -299,78 +340,6 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         check_sample_count(n_samples)
         return class_samples(*learnt, int(n_samples), check_random_state(random_state))
 
-    def _of_models(self, read: Callable[[Any], Any]) -> Any:
-        """What is read of the one model, or a list of it."""
-        check_is_fitted(self, "models_")
-        found = [read(model) for model in self.models_]
-        return found[0] if len(found) == 1 else found
-
-    @property
-    def kernel_(self) -> Kernel:
-        """Kernel with the hyperparameters that were learnt."""
-        kernels = self._of_models(lambda model: model.problem.kernel)
-        return CompoundKernel(kernels) if isinstance(kernels, list) else kernels
-
-    @property
-    def likelihood_(self) -> Likelihood | list[Likelihood]:
-        """Likelihood with the hyperparameters that were learnt (a list for several problems)."""
-        found: Likelihood | list[Likelihood] = self._of_models(lambda m: m.problem.likelihood)
-        return found
-
-    @property
-    def approximation_(self) -> Approximation | list[Approximation] | Any:
-        """Approximation of the problem (a list of them where there are several)."""
-        return self._of_models(lambda model: model.approximation())
-
-    def log_marginal_likelihood(
-        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
-    ) -> Any:
-        """Evidence of hyperparameters, in nats: the mean over the binary problems.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,) or (k * p,), default=None
-            Logarithms of the hyperparameters: of all k binary problems, or of each in turn. The
-            kernel's come first, then the likelihood's, which may be left out: they stay where
-            they are. None: the value at those that were learnt.
-        eval_gradient : bool, default=False
-            Whether to return the gradient by theta too.
-        clone_kernel : bool, default=True
-            False also makes theta, and the sites found there, those of the fitted model.
-
-        Returns
-        -------
-        log_evidence, gradient : float, ndarray of the shape of theta
-            The gradient only where eval_gradient is True.
-
-        Raises
-        ------
-        ValueError
-            For a theta of the wrong length, and for a gradient without theta.
-        """
-        check_is_fitted(self, "models_")
-        if theta is None:
-            if eval_gradient:
-                raise ValueError("eval_gradient=True needs theta")
-            return self.log_marginal_likelihood_value_
-        found = evidence_at(self.models_, theta, eval_gradient)
-        if not clone_kernel:
-            self.models_ = found.models
-        return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence
-
-    def set_params(self, **params: Any) -> "GaussianProcessClassifier":
-        """Set arguments by name, also ``likelihood__epsilon``; ValueError for an unknown name.
-
-        A likelihood is frozen, so it is replaced by one with these settings.
-        """
-        prefix = "likelihood__"
-        own = {name: value for name, value in params.items() if not name.startswith(prefix)}
-        super().set_params(**own)
-        inner = {name[len(prefix) :]: params[name] for name in params.keys() - own.keys()}
-        if inner:
-            self.likelihood = with_settings(self.likelihood, inner)
-        return self
-
     def __getstate__(self) -> dict[str, Any]:
         """What is saved: the kernel that was given as plain data."""
         state: dict[str, Any] = dict(super().__getstate__())
@@ -384,4 +353,4 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         """Say what the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags
+        return with_any_table(tags) if self.kernel is None else tags

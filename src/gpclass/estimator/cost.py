@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
 from gpclass.estimator.memory import free_memory
 from gpclass.estimator.progress import duration
@@ -42,13 +43,18 @@ class Cost(NamedTuple):
 
     @classmethod
     def of(
-        cls, problems: Sequence[Problem], learner: Learner, n_starts: int, n_jobs: int | None
+        cls,
+        problems: Sequence[Problem],
+        learner: Learner,
+        starts: Sequence[NDArray[np.float64]],
+        n_jobs: int | None,
     ) -> "Cost":
-        """Foretell a fit of problems from each of their starts."""
+        """Foretell a fit of problems, each from ``starts`` of shape (r, p)."""
+        n_starts, n_free = starts[0].shape
         tasks = len(problems) if len(problems) > 1 else n_starts
         at_a_time = 1 if tasks == 1 else min(tasks, effective_n_jobs(n_jobs))
         costs = [_of_evaluation(problem) for problem in problems]
-        runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(len(problems[0].theta))
+        runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
         return cls(
             max(problem.n_rows for problem in problems),
             runs * len(problems),
@@ -88,8 +94,8 @@ class Cost(NamedTuple):
 
 
 def _usual(n_free: int) -> int:
-    """Evaluations of a search over so many hyperparameters: 14 for 2, 53 for 11, 99 for 31."""
-    return 8 + 4 * min(n_free, 25)
+    """Evaluations of a search over so many hyperparameters: 14 for 2, 20 to 53 for 11, 99 for 31."""
+    return 12 + 2 * min(n_free, 40)
 
 
 def _of_evaluation(problem: Problem) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
@@ -9,6 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.bounds import message_of_bounds
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
@@ -17,17 +19,29 @@ from gpclass.estimator.model import Model
 from gpclass.estimator.progress import EvidenceProgress
 from gpclass.estimator.report import OptimizerReport, ReportedRun, names_of_theta
 from gpclass.exceptions import ConvergenceWarning, JitterWarning
-from gpclass.kernels import Precomputed, default_kernel
-from gpclass.learning import JointProblem, KeepFixed, Learner, Problem, draw_starts, learn_all
+from gpclass.kernels import Precomputed, default_kernel, resolved
+from gpclass.learning import (
+    HyperPrior,
+    JointProblem,
+    KeepFixed,
+    Learner,
+    Problem,
+    draw_starts,
+    learn_all,
+    weak_hyperprior,
+)
 
 
-def starting_kernels(kernel: Any, X: Any) -> list[Kernel]:
-    """Kernels that learning starts from: one for all classes, or one a class."""
+def starting_kernels(kernel: Any, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
+    """Kernels that learning starts from: one for all classes, or one a class.
+
+    ``names`` are those of the columns of X, for kernels that name some of them.
+    """
     if kernel is None:
         return [default_kernel(X)]
     if isinstance(kernel, list | tuple):
-        return [clone(one) for one in kernel]
-    return [Precomputed() if is_precomputed(kernel) else clone(kernel)]
+        return [resolved(clone(one), names) for one in kernel]
+    return [Precomputed() if is_precomputed(kernel) else resolved(clone(kernel), names)]
 
 
 def learn_models(
@@ -45,11 +59,12 @@ def learn_models(
     inits: list[Any] = [None] * len(problems)
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
-    cost = Cost.of(problems, learner, 1 + n_restarts, estimator.n_jobs)
+    cost = Cost.of(problems, learner, starts, estimator.n_jobs)
     cost.tell()
+    learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
         learned = learn_all(
-            learner, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
+            learners, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
         )
     models: list[Model] = [
         (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
@@ -66,6 +81,19 @@ def learn_models(
     return models, report
 
 
+def _with_hyperprior(estimator: Any, learner: Learner, problem: Problem) -> Learner:
+    """The learner with the prior that the estimator's argument names for a problem."""
+    wanted = estimator.hyperprior
+    if wanted is None or isinstance(learner, KeepFixed):
+        return learner
+    if not isinstance(wanted, HyperPrior):
+        own = getattr(learner, "hyperprior", learner)
+        if wanted == "auto" and (estimator.kernel is not None or own is not None):
+            return learner
+        wanted = weak_hyperprior(problem.hyperparameters, problem.inputs)
+    return replace(learner, hyperprior=wanted)  # type: ignore[type-var]
+
+
 def _sites_for(problem: Problem, model: Model) -> Any:
     """Sites of a learnt model where they fit another problem, else None."""
     alike = type(model.problem) is type(problem) and len(model.sites) == problem.n_sites
@@ -73,7 +101,7 @@ def _sites_for(problem: Problem, model: Model) -> Any:
 
 
 def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
-    """Warn of jitter, of inferences that did not converge, and of hyperparameters on a bound."""
+    """Warn of jitter, of inferences that did not converge, and once of values on a bound."""
     for name, model in zip(names, models, strict=True):
         jitter = model.problem.jitter
         if jitter > 0:
@@ -88,6 +116,6 @@ def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> N
             warnings.warn(
                 f"inference ({name}) {model.outcome.value}", ConvergenceWarning, stacklevel=3
             )
-    if bounds:
-        for kernel in (kernel for model in models for kernel in model.problem.kernels):
-            kernel._check_bounds_params()
+    message = message_of_bounds(names, models) if bounds else None
+    if message is not None:
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)

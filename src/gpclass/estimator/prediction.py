@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from gpclass.estimator.binary_model import BinaryModel
-from gpclass.estimator.decomposition import Decomposition, OneVsOne
+from gpclass.estimator.decomposition import Decomposition, OneVsOne, OneVsRest
 from gpclass.estimator.joint_model import JointModel
 
 Array = NDArray[np.float64]
@@ -31,6 +32,20 @@ def class_probabilities(
     if isinstance(models[0], JointModel):
         return models[0].probabilities(X)
     return decomposition.combine(log_odds(models, X), n_classes)
+
+
+def class_log_probabilities(
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+) -> Array:
+    """Logarithms of the class probabilities, shape (m, C); finite."""
+    if not isinstance(models[0], JointModel) and isinstance(decomposition, OneVsRest):
+        log_pairs = log_odds(models, X)
+        if n_classes == 2:
+            return np.asarray(log_pairs[:, 0])
+        log_p = log_pairs[:, :, 1]
+        return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
+    P = class_probabilities(models, decomposition, n_classes, X)
+    return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
 
 def class_latents(

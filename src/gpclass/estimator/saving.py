@@ -5,7 +5,7 @@ from typing import Any
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.decomposition import DECOMPOSITIONS
-from gpclass.estimator.inputs import KINDS, NumericColumns
+from gpclass.estimator.inputs import KINDS, TableEncoder
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.report import OptimizerReport, ReportedRun
 from gpclass.inference import METHODS
@@ -22,6 +22,7 @@ from gpclass.learning import (
     MaximiseEvidence,
     Node,
     SearchSettings,
+    WeakHyperPrior,
 )
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.montecarlo import MonteCarlo, Samples
@@ -38,10 +39,10 @@ def trusted_types() -> list[str]:
     >>> "gpclass.estimator.classifier.GaussianProcessClassifier" in gpclass.trusted_types()
     True
     """
-    estimator = (GaussianProcessClassifier, NumericColumns, OptimizerReport, ReportedRun, *KINDS)
+    estimator = (GaussianProcessClassifier, TableEncoder, OptimizerReport, ReportedRun, *KINDS)
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
-    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
+    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
     priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())

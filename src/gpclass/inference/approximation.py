@@ -156,6 +156,13 @@ class SitePosterior:
         return mean, np.maximum(variance, 0.0)
 
 
+def described(approximation: Any) -> str:
+    """One line for the representation of an approximation, whose fields hold matrices."""
+    kind, outcome = type(approximation).__name__, approximation.outcome.name
+    evidence, n_sites = approximation.log_evidence, len(approximation.sites)
+    return f"{kind}({outcome}, log_evidence={evidence:.6g}, n_sites={n_sites})"
+
+
 @dataclass(frozen=True)
 class Approximation(ABC):
     """A Gaussian approximation of the latent posterior, its evidence, and how it was found.

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from gpclass.inference.approximation import Approximation, SitePosterior
+from gpclass.inference.approximation import Approximation, SitePosterior, described
 from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
@@ -28,6 +28,8 @@ class BoundApproximation(Approximation):
     ``tangent`` is ``p(f)`` times the tangents, normalised. From below it is ``posterior``; from
     above it is ``N(K nu, K)`` and only the gradient uses it (see `TangentBound`).
     """
+
+    __repr__ = described
 
     side: Side
     tangent: SitePosterior

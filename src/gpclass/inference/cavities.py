@@ -26,17 +26,18 @@ LARGEST_PRECISION: Final = 1e100
 
 
 def copies_of(weights: Array) -> Array:
-    """Number of copies, one at least, that share a row's weight in equal powers."""
-    return np.maximum(np.ceil(weights), 1.0)
+    """Copies of a row: its weight, or one copy to a power where the weight is below one."""
+    return np.maximum(weights, 1.0)
 
 
 @final
 @dataclass(frozen=True)
 class Copies:
-    """Likelihood terms to the power of weights: w is ``n = ceil(w)`` copies to the power ``w / n``.
+    """Likelihood terms to the power of weights: w > 1 is w copies, w < 1 one copy to the power w.
 
-    The site of a power above one could not be taken out of the posterior. Sites are about the
-    prior mean, ``offset``.
+    The site of a power above one could not always be taken out of the posterior. A number of
+    copies need not be whole: all formulas are linear in it. Sites are about the prior mean,
+    ``offset``.
     """
 
     likelihood: Likelihood

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpclass import linalg
 from gpclass.inference import Approximation, InferenceMethod, SitePosterior
-from gpclass.inference.approximation import OfBinary
+from gpclass.inference.approximation import OfBinary, described
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
@@ -168,6 +168,8 @@ class DifferenceApproximation(OfBinary):
     more than two classes a row's product, summed over the classes that it might have, is not one:
     this compares hyperparameters of the kernel, but not this model with others.
     """
+
+    __repr__ = described
 
     binary: Approximation
     differences: Differences

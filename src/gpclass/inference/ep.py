@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior, described
 from gpclass.inference.cavities import Cavities, CavityDetail, CavityTerms, Copies, Rows, match
 from gpclass.inference.energy import Energy
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
@@ -28,6 +28,8 @@ SCHEDULES: Final = ("parallel", "sequential")
 @dataclass(frozen=True)
 class EPApproximation(Approximation):
     """The Gaussian whose marginals match the tilted ones, and its EP energy."""
+
+    __repr__ = described
 
     energy: Energy
 

@@ -6,7 +6,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior, described
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
@@ -22,6 +22,8 @@ STEP: Final = 1e-3
 @dataclass(frozen=True)
 class EnergyApproximation(Approximation):
     """Sites whose evidence is the EP energy; see `implicit_adjoints` for its gradient."""
+
+    __repr__ = described
 
     rule: MarginalRule
     energy: Energy

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from gpclass.inference.approximation import Approximation, SitePosterior
+from gpclass.inference.approximation import Approximation, SitePosterior, described
 from gpclass.inference.cavities import Copies
 from gpclass.inference.method import GaussianMethod, check_limits
 from gpclass.inference.sites import Sites
@@ -22,6 +22,8 @@ class LaplaceApproximation(Approximation):
 
     ``curvature_slope``, shape (n,), is ``w_i d^3 log p(y_i|f_i) / df_i^3`` at the mode.
     """
+
+    __repr__ = described
 
     curvature_slope: Array
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpclass.inference import EP
-from gpclass.inference.approximation import OfBinary
+from gpclass.inference.approximation import OfBinary, described
 from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.inference.sites import Sites
@@ -22,6 +22,8 @@ from gpclass.priors.nested import NestedFactor, NestedPrior
 @dataclass(frozen=True)
 class NestedApproximation(OfBinary):
     """Posterior by nested EP; ``binary`` is that of the N = n (C - 1) latents."""
+
+    __repr__ = described
 
     prior: NestedPrior
     binary: EPApproximation
@@ -55,9 +57,8 @@ def nested_ep(
     """Multinomial probit by nested EP (Riihimäki, Jylänki & Vehtari, 2013).
 
     ``codes``, shape (n,), has the rows' classes from 0; ``method`` the settings of the binary EP. A
-    weight that is a whole number repeats the row. For another, w, it is ceil(w) copies of the row,
-    and the power a = w / ceil(w) acts on each probit term under the copy's u: ``int N(u) prod_j
-    Phi(u + f_y - f_j)^a du``, which is not the power of the likelihood itself.
+    weight w from one on is w copies of the row. One below acts as a power on each probit term
+    under u: ``int N(u) prod_j Phi(u + f_y - f_j)^w du``, which is not the power of the likelihood.
 
     Raises
     ------

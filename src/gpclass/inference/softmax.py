@@ -6,7 +6,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpclass.inference.approximation import Outcome
+from gpclass.inference.approximation import Outcome, described
 from gpclass.inference.method import check_limits
 from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
 from gpclass.linalg import Array
@@ -21,6 +21,8 @@ TINY_PROBABILITY: Final = 1e-150
 @dataclass(frozen=True)
 class SoftmaxApproximation:
     """The Gaussian at the softmax's mode; a factorisation here is of C + 1 matrices."""
+
+    __repr__ = described
 
     posterior: ClassPosterior
     log_evidence: float

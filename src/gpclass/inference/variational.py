@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from gpclass.inference.approximation import Approximation, Outcome, SitePosterior
+from gpclass.inference.approximation import Approximation, Outcome, SitePosterior, described
 from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
@@ -24,6 +24,8 @@ from gpclass.priors import Prior
 @dataclass(frozen=True)
 class VariationalApproximation(Approximation):
     """The Gaussian of the largest bound, and the terms it bounds."""
+
+    __repr__ = described
 
     copies: Copies
 

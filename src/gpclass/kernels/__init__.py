@@ -1,8 +1,11 @@
 """Evaluation and pullback of scikit-learn's kernels, Gram matrices as inputs, a default kernel."""
 
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
-from gpclass.kernels.defaults import default_kernel, median_distance
+from gpclass.kernels.columns import ColumnKernel, resolved, uses_names
+from gpclass.kernels.composite import KernelList
+from gpclass.kernels.defaults import default_kernel, expected_lengths, median_distance
 from gpclass.kernels.evaluate import cross, diagonal, evaluate
+from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import (
     Precomputed,
     restrict,
@@ -12,19 +15,28 @@ from gpclass.kernels.precomputed import (
 )
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
+from gpclass.kernels.scales import ColumnScale, column_scales
 
 __all__ = [
+    "ColumnKernel",
+    "ColumnScale",
+    "KernelList",
+    "MixedRBF",
     "Precomputed",
+    "column_scales",
     "cross",
     "default_kernel",
     "diagonal",
     "evaluate",
+    "expected_lengths",
     "from_recipe",
     "median_distance",
     "pullback",
+    "resolved",
     "restrict",
     "take",
     "to_recipe",
+    "uses_names",
     "uses_precomputed",
     "validate_precomputed",
 ]

@@ -128,6 +128,21 @@ def _bind_power(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
     return _Power(base, exponent)
 
 
+@final
+class KernelList(CompoundKernel):  # type: ignore[misc]  # scikit-learn has no types
+    """Several kernels, of the classes or the problems in turn, that print as they are.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> KernelList([RBF(1.0), 2.0 * RBF(3.0)])
+    CompoundKernel([RBF(length_scale=1), 1.41**2 * RBF(length_scale=3)])
+    """
+
+    def __repr__(self) -> str:
+        return f"CompoundKernel([{', '.join(map(repr, self.kernels))}])"
+
+
 @binds(CompoundKernel)
 def _refuse_compound(kernel: Any, X: Any, X_new: Any | None) -> NoReturn:
     raise ValueError(COMPOUND)

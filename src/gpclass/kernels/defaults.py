@@ -1,36 +1,44 @@
 """A kernel to start from, with scales taken from the data."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from scipy.spatial.distance import pdist
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
 from gpclass.linalg import Array
 
 _MAX_ROWS = 1000
-_VARIANCE_BOUNDS = (1e-3, 1e5)
-# A length-scale and its bounds stay finite, and so do their logarithms.
-_LENGTH_LIMITS = (1e-290, 1e290)
+# Variances that learning starts from: of the smooth part, of the linear part at a row like those
+# of X, and of the constant. A small linear part and length-scales that are not long lead to the
+# better of two maxima where there are two (boston, ionosphere).
+_SMOOTH, _LINEAR, _CONSTANT = 3.0, 1.0, 3.0
+# Bounds in units of the start. Under the weak hyperprior no table comes near them.
+_VARIANCE_BOUNDS: Final = np.array([1e-6, 1e6])
+_LENGTH_BOUNDS: Final = np.array([1e-3, 1e3])
+# Length-scales, variances and their bounds stay finite, and so do their logarithms.
+_LIMITS = (1e-290, 1e290)
 
 
 def default_kernel(X: Any) -> Any:
-    """``1.0 * RBF(l)`` with l the median distance between distinct rows.
+    """Sum of a smooth function with a length-scale a column, a linear function, and a constant.
 
-    The start scales with the units of X as a whole and depends on neither the order of the rows
-    nor their multiplicities. Of more than 1000 distinct rows, 1000 evenly spaced in lexicographic
-    order are used.
+    The constant is what is known far from all rows, and the linear part is what is simple: the
+    smooth part does not have to be stretched to be either. Learnt by the evidence alone, so many
+    length-scales would fit the noise of a small table; `gpclass.learning.weak_hyperprior` prevents
+    that, and ``GaussianProcessClassifier()`` has it.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Finite numbers.
+        Finite numbers. The order of the rows and their multiplicities do not matter.
 
     Returns
     -------
-    sklearn.gaussian_process.kernels.Product
-        ``ConstantKernel(1.0, (1e-3, 1e5)) * RBF(l, (1e-3 l, 1e3 l))``; ``l = 1`` where there is
-        just one distinct row.
+    sklearn.gaussian_process.kernels.Sum
+        ``ConstantKernel(3) * Matern(l, nu=2.5) + ConstantKernel(v) * DotProduct(0) +
+        ConstantKernel(3)``, where ``l`` (d,) is the root of d times each column's deviation and
+        ``v`` gives the linear part a variance of 1 at a row like those of X.
 
     Raises
     ------
@@ -41,14 +49,39 @@ def default_kernel(X: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from gpclass.kernels import default_kernel
-    >>> default_kernel(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]]))
-    1**2 * RBF(length_scale=5)
+    >>> default_kernel(np.array([[-1.0, 10.0], [-1.0, -10.0], [1.0, 10.0], [1.0, -10.0]]))
+    1.73**2 * Matern(length_scale=[1.41, 14.1], nu=2.5)
+    + 0.0995**2 * DotProduct(sigma_0=0) + 1.73**2
     """
     table = np.asarray(X, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise ValueError(f"X has shape {table.shape}, expected finite numbers of shape (n, d)")
-    length = float(np.clip(median_distance(table), *_LENGTH_LIMITS))
-    return ConstantKernel(1.0, _VARIANCE_BOUNDS) * RBF(length, (1e-3 * length, 1e3 * length))
+    rows = np.unique(table, axis=0)
+    with np.errstate(over="ignore"):
+        scales = expected_lengths(rows)
+        lengths = np.clip(np.where(scales > 0.0, scales, 1.0), *_LIMITS)
+        size = np.clip((rows * rows).sum(axis=1).mean() or 1.0, *_LIMITS)
+    slope = _LINEAR / size
+    smooth = ConstantKernel(_SMOOTH, _SMOOTH * _VARIANCE_BOUNDS)
+    linear = ConstantKernel(slope, slope * _VARIANCE_BOUNDS)
+    return (
+        smooth * Matern(lengths, np.multiply.outer(lengths, _LENGTH_BOUNDS), nu=2.5)
+        + linear * DotProduct(0.0, "fixed")
+        + ConstantKernel(_CONSTANT, _CONSTANT * _VARIANCE_BOUNDS)
+    )
+
+
+def expected_lengths(rows: Array) -> Array:
+    """Deviation of each column of (n, d) times the root of d; 0 for a constant column.
+
+    Length-scales of this size together are like one of the root of the summed variances: that of
+    standardised columns is ``sqrt(d)``.
+    """
+    largest = float(np.abs(rows).max(initial=0.0)) or 1.0
+    # squares of numbers of any size neither overflow nor vanish together
+    scaled = rows / largest
+    deviations = (scaled - scaled[0]).std(axis=0)
+    return np.asarray(largest * (np.sqrt(rows.shape[1]) * deviations))
 
 
 def median_distance(X: Array) -> float:

@@ -122,6 +122,12 @@ class Distances:
             sums[k] = self._by_differences(rows, cols, M, int(k))
         return sums
 
+    def of_columns(self) -> list[Array]:
+        """``D_k`` between all training rows, one (n, n) array a column k."""
+        columns = self._left.T
+        squares = [np.subtract.outer(x, x) ** 2 for x in columns]
+        return [np.minimum(D, _LARGEST_SQUARED, out=D) for D in squares]
+
     def _by_differences(self, rows: slice, cols: slice, M: Array, k: int) -> float:
         D: Array = np.subtract.outer(self._left[rows, k], self._right[cols, k])
         D *= D

@@ -6,10 +6,12 @@ from typing import Any, Final
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from sklearn.gaussian_process.kernels import Kernel
 
+from gpclass.kernels.columns import ColumnKernel
+from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import Precomputed
 
 KNOWN: Final[dict[str, type[Any]]] = {
-    "Precomputed": Precomputed,
+    **{kind.__name__: kind for kind in (ColumnKernel, MixedRBF, Precomputed)},
     **{
         name: kind
         for name, kind in inspect.getmembers(sklearn_kernels, inspect.isclass)

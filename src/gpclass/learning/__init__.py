@@ -3,6 +3,7 @@
 from gpclass.learning.em import ExpectationMaximisation
 from gpclass.learning.evidence import MaximiseEvidence
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
+from gpclass.learning.hyperpriors import WeakHyperPrior, weak_hyperprior
 from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
 from gpclass.learning.problem import BinaryProblem, Evaluation, Problem
@@ -24,6 +25,8 @@ __all__ = [
     "Node",
     "Problem",
     "SearchSettings",
+    "WeakHyperPrior",
     "draw_starts",
     "learn_all",
+    "weak_hyperprior",
 ]

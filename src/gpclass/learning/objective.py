@@ -83,10 +83,19 @@ class Objective:
         return point
 
     def log_density(self, theta: Array) -> tuple[float, Array]:
-        """Log density of theta's prior and its gradient; zero where there is none."""
+        """Log density of theta's prior and its gradient; zero where there is none.
+
+        ValueError where the gradient has another shape than theta.
+        """
         if self.hyperprior is None:
             return 0.0, np.zeros(len(theta))
-        return self.hyperprior.log_density(theta)
+        value, gradient = self.hyperprior.log_density(theta)
+        if np.shape(gradient) != theta.shape:
+            raise ValueError(
+                f"hyperprior: log_density of {type(self.hyperprior).__name__} has a gradient of "
+                f"shape {np.shape(gradient)}, expected {theta.shape}"
+            )
+        return value, gradient
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
         """Minus the objective and its gradient, as scikit-learn hands it to a user's optimizer."""

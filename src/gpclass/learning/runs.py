@@ -59,7 +59,7 @@ def from_every_start(
 
 
 def learn_all(
-    learner: Learner,
+    learners: Sequence[Learner],
     problems: Sequence[Problem],
     starts: Sequence[Array],
     inits: Sequence[Any],
@@ -69,15 +69,15 @@ def learn_all(
 ) -> list[Learned]:
     """Learn each problem: one by its restarts in parallel, several side by side.
 
-    ``starts`` (each of shape (r, p)) and ``inits`` are one a problem. ``progress`` is called after
-    each evaluation of the evidence, or each problem where they are parallel.
+    ``learners``, ``starts`` (each of shape (r, p)) and ``inits`` are one a problem. ``progress`` is
+    called after each evaluation of the evidence, or each problem where they are parallel.
     """
-    tasks = list(zip(problems, starts, inits, strict=True))
+    tasks = list(zip(learners, problems, starts, inits, strict=True))
     if len(tasks) == 1:
-        problem, start, init = tasks[0]
+        learner, problem, start, init = tasks[0]
         return [learner.learn(problem, start, init=init, n_jobs=n_jobs, progress=progress)]
     here = runs_here(len(tasks), n_jobs)
-    learn = partial(_learn, learner, progress if here else None)
+    learn = partial(_learn, progress if here else None)
     results = side_by_side(learn, tasks, n_jobs=n_jobs, single_thread=True)
     if not here:
         for result in results:
@@ -86,6 +86,6 @@ def learn_all(
 
 
 def _learn(
-    learner: Learner, progress: Progress | None, problem: Problem, starts: Array, init: Any
+    progress: Progress | None, learner: Learner, problem: Problem, starts: Array, init: Any
 ) -> Learned:
     return learner.learn(problem, starts, init=init, n_jobs=1, progress=progress)

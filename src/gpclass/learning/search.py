@@ -212,12 +212,13 @@ def _refine(
     bounds = objective.problem.bounds
     free = np.ones(len(bounds), dtype=bool)
     free[list(at_bounds(point.theta, bounds))] = False
+    H = H[np.ix_(free, free)]
     idle = 0
     for _ in range(settings.max_refinements):
         assert point.gradient is not None
         g, size = -point.gradient, max(1.0, abs(point.log_evidence))
         left = np.abs(g[free]).max(initial=0.0)
-        step = H[np.ix_(free, free)] @ g[free]
+        step = H @ g[free]
         done = left <= settings.refined_gradient or 0.5 * float(g[free] @ step) <= slack * size
         # two steps in a row left more than half of the gradient: what is left of it is noise
         if done or idle == 2:
@@ -229,7 +230,7 @@ def _refine(
         if found is None or found.gradient is None:
             break
         # from steps that are refused too
-        H = bfgs_update(H, target - point.theta, -found.gradient - g)
+        H = bfgs_update(H, (target - point.theta)[free], (-found.gradient - g)[free])
         remains = np.abs(found.gradient[free]).max()
         idle = 0 if remains < 0.5 * left else idle + 1
         noise, gain = settings.noise * size, found.value - point.value

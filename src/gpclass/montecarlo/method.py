@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpclass.inference.approximation import Approximation, Outcome
+from gpclass.inference.approximation import Approximation, Outcome, described
 from gpclass.inference.ep import EP
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
@@ -39,6 +39,8 @@ class MonteCarloApproximation:
     diagnostics, ``evidence`` is None where it was not asked for, ``n_iter`` counts the moves of
     each chain.
     """
+
+    __repr__ = described
 
     posterior: SamplePosterior
     draws: SliceSamples

@@ -49,7 +49,8 @@ class NestedPrior(Prior):
     codes : ndarray of shape (n,)
         Classes of the rows, integers from 0.
     counts : ndarray of shape (n,), default=None
-        How often each row is given, whole numbers from one; None: once.
+        How often each row is given, finite and at least one, also between whole numbers, where
+        the formulas are continued; None: once.
 
     References
     ----------
@@ -68,8 +69,8 @@ class NestedPrior(Prior):
         if not np.issubdtype(self.codes.dtype, np.integer):
             raise ValueError(f"codes must be integers, got {self.codes.dtype}")
         counts = self.multiplicity
-        if counts.shape != (n,) or not ((counts >= 1.0) & (counts % 1.0 == 0.0)).all():
-            raise ValueError(f"counts must be {n} whole numbers from one, got {self.counts}")
+        if counts.shape != (n,) or not ((counts >= 1.0) & np.isfinite(counts)).all():
+            raise ValueError(f"counts must be {n} finite numbers from one, got {self.counts}")
 
     @cached_property
     def multiplicity(self) -> Array:

@@ -25,6 +25,8 @@ PATIENCE: Final = 6
 SMALLEST_STEP: Final = 1.0 / 16.0
 # Growth of the residual at which acceleration begins anew.
 GROWTH: Final = 2.0
+# Tolerance above which sites end at it: a learner that asks for so little pays for no more.
+LOOSE: Final = 1e-6
 # Residual below which Newton's method in all sites takes over.
 NEWTON_FROM: Final = 0.1
 
@@ -74,9 +76,9 @@ class VarianceIteration:
         return best.end(sweep, outcome, n_iter, made)
 
     def _matched(self, sweep: Sweep, last: float) -> bool:
-        """Whether the sites match: below tol a step is worth its price while it gains a digit."""
-        stuck = sweep.residual > 0.1 * last
-        return sweep.residual <= 0.1 * self.tol or (sweep.residual <= self.tol and stuck)
+        """Whether the sites match; below a fine tol steps go on while they gain a digit."""
+        enough = self.tol > LOOSE or sweep.residual > 0.1 * last or sweep.residual <= 0.1 * self.tol
+        return sweep.residual <= self.tol and enough
 
     def _renewed(self, sweep: Sweep, v: Array) -> tuple[Sweep | None, int]:
         """Sweep at the means that belong to v, or None, and the factorisations made."""
@@ -126,4 +128,4 @@ def _damping(damping: float, growth: float) -> float:
     """Part of the next step: less where the residual grows, more where it falls."""
     if growth > 1.0:
         return max(0.5 * damping, SMALLEST_STEP)
-    return min(2.0 * damping, 1.0) if growth < 0.9 else damping
+    return min(1.2 * damping, 1.0)

@@ -1,0 +1,277 @@
+"""The table of ``kernel=None``: any columns, as one matrix in which a distance has no unit."""
+
+from typing import Any, Final, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gpclass.estimator.inputs.base import Inputs, Labels
+from gpclass.estimator.inputs.columns import (
+    Array,
+    Column,
+    as_numbers,
+    as_table,
+    as_texts,
+    columns_of,
+    is_frame,
+    listed,
+    some_numbers,
+)
+
+# Two different levels have distance 1.
+LEVEL: Final = np.sqrt(0.5)
+# Text with this many levels, more than this share of its known entries, names rows.
+FEWEST_NAMES: Final = 10
+SHARE_OF_NAMES: Final = 0.9
+# New rows farther from the centre than this many standard deviations are put here: squares stay
+# finite.
+FARTHEST: Final = 1e100
+
+
+@final
+class MixedTable(Inputs):
+    """Columns of numbers, dates, truth values and text, with missing entries, as one matrix.
+
+    Its columns are, in this order:
+
+    - Each column of numbers, standardised. Centre and scale are those of the *distinct* training
+      rows of positive weight, so that a weight stays a repetition. A missing entry is at the
+      centre. A constant column is left out.
+    - For each column of numbers with missing entries in these rows, 1 where the entry is missing,
+      else 0. A column without any entry is left out.
+    - For each column of levels and each level that training has ("missing" is one of them),
+      ``sqrt(1/2)`` in rows of that level, else 0: two levels have the distance 1. A level that
+      training lacks is the point that has the distance 1 from all. One level alone is left out.
+    """
+
+    @classmethod
+    def takes(cls, kernel: Any, X: Any) -> bool:
+        """Whether the kernel is the default."""
+        return kernel is None
+
+    def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
+        """Read the table; return what `read` does, and y."""
+        raw = self.read(estimator, X)
+        return check_X_y(raw, y, ensure_all_finite="allow-nan", estimator=estimator)  # type: ignore[no-any-return]
+
+    def read(self, estimator: BaseEstimator, X: Any) -> Array:
+        """Find the kinds of the columns; return numbers, NaN where missing, and codes of levels."""
+        table = as_table(X, estimator)
+        validate_data(estimator, table, skip_check_array=True)
+        columns = columns_of(table)
+        chosen = _chosen(getattr(estimator, "categorical_features", "from_dtype"), columns)
+        found = [_learnt(column, has) for column, has in zip(columns, chosen, strict=True)]
+        self.names: list[Any] = [column.name for column in columns]
+        self.kinds = [kind for kind, _, _ in found]
+        self.levels = [levels for _, _, levels in found]
+        return self._stacked([values for _, values, _ in found], len(table))
+
+    def rescale(self, X: Any, used: NDArray[np.intp] | None) -> Any:
+        """Learn centres, scales and levels of distinct rows; return the matrix of all rows."""
+        # numbers are finite, so infinity can stand for "missing", and is equal to itself
+        marked = np.where(np.isnan(X), np.inf, X)
+        rows = np.unique(marked if used is None else marked[used], axis=0)
+        numeric, exponents, centres, scales = [], [], [], []
+        self.gaps: list[int] = []
+        self.codes: list[Array] = []
+        for j, kind in enumerate(self.kinds):
+            known = rows[np.isfinite(rows[:, j]), j]
+            codes = np.unique(rows[:, j]) if kind == "levels" else np.empty(0)
+            self.codes.append(codes[: len(codes) if len(codes) > 1 else 0])
+            if kind == "levels" or not known.size:
+                continue
+            if known.size < len(rows):
+                self.gaps.append(j)
+            if known.min() < known.max():
+                # by powers of two nothing is rounded, and no sum or square overflows
+                exponent = -np.frexp(np.abs(known).max())[1]
+                unit = np.ldexp(known, exponent)
+                centre = unit.mean()
+                centre += (unit - centre).mean()
+                numeric.append(j)
+                exponents.append(exponent)
+                centres.append(centre)
+                scales.append(np.sqrt(np.mean((unit - centre) ** 2)))
+        self.numeric: list[int] = numeric
+        self.exponents = np.array(exponents, dtype=np.int64)
+        self.centres, self.scales = np.array(centres), np.array(scales)
+        return self._matrix(X)
+
+    def transform(self, estimator: BaseEstimator, X: Any) -> Any:
+        """Rows of the matrix for a new table.
+
+        Columns of a frame are found by their names, in any order and among others. A missing entry
+        of a column that had none in training is at the centre.
+        """
+        table = as_table(X, estimator)
+        names = list(getattr(estimator, "feature_names_in_", ()))
+        if names and is_frame(table) and set(names) <= set(table.columns):
+            table = table[names]
+        validate_data(estimator, table, skip_check_array=True, reset=False)
+        columns = zip(self.kinds, columns_of(table), self.levels, strict=True)
+        raw = self._stacked([_read_as(*one) for one in columns], len(table))
+        check_array(raw, ensure_all_finite="allow-nan", estimator=estimator, input_name="X")
+        return self._matrix(raw)
+
+    def column_names(self) -> list[str]:
+        """Names of the columns of the matrix."""
+        found = [str(self.names[j]) for j in self.numeric]
+        found += [f"{self.names[j]}_missing" for j in self.gaps]
+        for name, levels, codes in zip(self.names, self.levels, self.codes, strict=True):
+            found += [f"{name}_{[*levels, 'missing'][int(code)]}" for code in codes]
+        return found or ["nothing"]
+
+    def _matrix(self, raw: Array) -> Array:
+        with np.errstate(over="ignore"):  # infinity becomes FARTHEST
+            unit = (np.ldexp(raw[:, self.numeric], self.exponents) - self.centres) / self.scales
+        blocks = [np.where(np.isnan(unit), 0.0, np.clip(unit, -FARTHEST, FARTHEST))]
+        blocks.append(np.isnan(raw[:, self.gaps]).astype(np.float64))
+        for j, codes in enumerate(self.codes):
+            if not codes.size:
+                continue
+            is_level = raw[:, [j]] == codes
+            # x = c (1, .., 1) with |x - e_k / sqrt(2)| = 1
+            n = len(codes)
+            elsewhere = (np.sqrt(2.0) - np.sqrt(2.0 + 2.0 * n)) / (2.0 * n)
+            unknown = ~is_level.any(axis=1, keepdims=True)
+            blocks.append(np.where(unknown, elsewhere, LEVEL * is_level))
+        matrix = np.hstack(blocks)
+        return matrix if matrix.shape[1] else np.zeros((len(raw), 1))
+
+    def _stacked(self, read: list[Array], n: int) -> Array:
+        infinite = [name for name, x in zip(self.names, read, strict=True) if np.isinf(x).any()]
+        if infinite:
+            raise ValueError(f"X has infinite values in the columns {listed(infinite)}.")
+        return np.column_stack(read) if read else np.empty((n, 0))
+
+
+@final
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The matrix of `MixedTable` as a transformer, for kernels of one's own and other models.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
+        As of `GaussianProcessClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.estimator.inputs import TableEncoder
+    >>> X = np.array([[3, "red"], [None, "blue"], [5, "red"]], dtype=object)
+    >>> encoder = TableEncoder().fit(X)
+    >>> encoder.transform(X).round(2)
+    array([[-1.  ,  0.  ,  0.  ,  0.71],
+           [ 0.  ,  1.  ,  0.71,  0.  ],
+           [ 1.  ,  0.  ,  0.  ,  0.71]])
+    >>> encoder.get_feature_names_out().tolist()
+    ['0', '0_missing', '1_blue', '1_red']
+    """
+
+    def __init__(self, categorical_features: Any = "from_dtype") -> None:
+        self.categorical_features = categorical_features
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn kinds, centres, scales and levels; raises as `MixedTable`."""
+        self.table_ = MixedTable()
+        self.table_.rescale(self.table_.read(self, X), None)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows of the matrix; raises as `MixedTable`."""
+        check_is_fitted(self, "table_")
+        return self.table_.transform(self, X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns of the matrix."""
+        check_is_fitted(self, "table_")
+        return np.array(self.table_.column_names(), dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        """Say what it takes."""
+        return with_any_table(super().__sklearn_tags__())
+
+
+def with_any_table(tags: Any) -> Any:
+    """Tags of an estimator that takes a `MixedTable`."""
+    given = tags.input_tags
+    given.allow_nan = given.categorical = given.string = given.sparse = True
+    return tags
+
+
+def _chosen(asked: Any, columns: list[Column]) -> list[bool | None]:
+    """Which columns ``categorical_features`` says to have levels; None: their values decide.
+
+    As in scikit-learn's ``HistGradientBoostingClassifier``; ValueError for anything else.
+    """
+    if isinstance(asked, str) and asked == "from_dtype":
+        return [True if column.has_levels else None for column in columns]
+    names = [column.name for column in columns]
+    given = np.ravel([] if asked is None else asked).tolist()
+    types = {type(one) for one in given}
+    if types == {bool} and len(given) == len(columns):
+        return list(given)
+    options: list[Any] = names if types == {str} else list(range(len(columns)))
+    if not types <= {int} and types != {str}:
+        raise ValueError(
+            "categorical_features must be 'from_dtype', None, or a list of names or numbers of "
+            f"columns, or of {len(columns)} truth values, one a column; got {asked!r}"
+        )
+    wrong = [one for one in given if one not in options]
+    if wrong:
+        raise ValueError(
+            f"categorical_features has {listed(wrong)}, but the columns of X are {listed(options)}"
+        )
+    return [option in given for option in options]
+
+
+def _learnt(column: Column, has_levels: bool | None) -> tuple[str, Array, list[str]]:
+    """Kind of a training column, its numbers or codes, and its levels."""
+    found = None if has_levels else as_numbers(column)
+    if found is not None:
+        kind, values = found
+        return ("nothing" if np.isnan(values).all() else kind), values, []
+    texts = as_texts(column)
+    known = [text for text in texts if text is not None]
+    levels = sorted(set(known))
+    if has_levels is False:
+        raise ValueError(
+            f"X has text in the column {column.name!r} (such as {known[0]!r}), which is none of "
+            "those that categorical_features names."
+        )
+    if has_levels is None and len(levels) >= max(FEWEST_NAMES, SHARE_OF_NAMES * len(known)):
+        raise ValueError(
+            f"X has the text column {column.name!r} with {len(levels)} different values in "
+            f"{len(known)} rows: it seems to name the rows, which says nothing of new ones. Leave "
+            "it out, make numbers or dates of it, or name it in categorical_features."
+        )
+    return "levels", _codes(texts, levels), levels
+
+
+def _codes(texts: list[str | None], levels: list[str]) -> Array:
+    """Numbers of levels; the number of levels where it is missing, -1 for a level not known."""
+    places: dict[str | None, int] = {level: k for k, level in enumerate(levels)}
+    places[None] = len(levels)
+    return np.array([places.get(text, -1) for text in texts], dtype=np.float64)
+
+
+def _read_as(kind: str, column: Column, levels: list[str]) -> Array:
+    """Numbers or codes of a new column of a known kind."""
+    if kind == "levels":
+        return _codes(as_texts(column), levels)
+    if kind == "nothing":
+        return np.full(len(column.values), np.nan)
+    found = as_numbers(column)
+    if found is None and kind == "numerals":
+        found = kind, some_numbers(column)
+    if found is None:
+        found = "text", np.zeros(1)
+    same = (found[0] == "dates") == (kind == "dates") and found[0] != "text"
+    if not same and not np.isnan(found[1]).all():
+        raise ValueError(
+            f"X has {found[0]} in the column {column.name!r}, which had {kind} in training."
+        )
+    return found[1]

@@ -1,0 +1,93 @@
+"""What a fitted classifier says of itself: kernel, likelihood, posterior, evidence, a summary."""
+
+from abc import ABC
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.utils.validation import check_is_fitted
+
+from gpclass.estimator.evidence import evidence_at
+from gpclass.estimator.summary import summary_of
+from gpclass.inference import Approximation
+from gpclass.kernels import KernelList
+from gpclass.likelihoods import Likelihood
+
+
+class Learnt(ABC):
+    """What is read from the ``models_`` that a fit has learnt."""
+
+    models_: list[Any]
+    log_marginal_likelihood_value_: Any
+
+    def summary(self) -> str:
+        """Say in a few lines of text what was learnt: ``print(model.summary())``.
+
+        The evidence, and what the frequencies of the classes alone would have; the kernel; of
+        kernels with a length-scale a column, which columns matter; how sure the model is on (at
+        most 1000 of) the training rows, which is surer than on new ones.
+        """
+        check_is_fitted(self, "models_")
+        return summary_of(self)
+
+    def _of_models(self, read: Callable[[Any], Any]) -> Any:
+        """What is read of the one model, or a list of it."""
+        check_is_fitted(self, "models_")
+        found = [read(model) for model in self.models_]
+        return found[0] if len(found) == 1 else found
+
+    @property
+    def kernel_(self) -> Kernel:
+        """Kernel with the hyperparameters that were learnt."""
+        kernels = self._of_models(lambda model: model.problem.kernel)
+        if isinstance(kernels, CompoundKernel):
+            kernels = kernels.kernels
+        return KernelList(kernels) if isinstance(kernels, list) else kernels
+
+    @property
+    def likelihood_(self) -> Likelihood | list[Likelihood]:
+        """Likelihood with the hyperparameters that were learnt (a list for several problems)."""
+        found: Likelihood | list[Likelihood] = self._of_models(lambda m: m.problem.likelihood)
+        return found
+
+    @property
+    def approximation_(self) -> Approximation | list[Approximation] | Any:
+        """Approximation of the problem (a list of them where there are several)."""
+        return self._of_models(lambda model: model.approximation())
+
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """Evidence of hyperparameters, in nats: the mean over the binary problems.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,) or (k * p,), default=None
+            Logarithms of the hyperparameters: of all k binary problems, or of each in turn. The
+            kernel's come first, then the likelihood's, which may be left out: they stay where
+            they are. None: the value at those that were learnt.
+        eval_gradient : bool, default=False
+            Whether to return the gradient by theta too.
+        clone_kernel : bool, default=True
+            False also makes theta, and the sites found there, those of the fitted model.
+
+        Returns
+        -------
+        log_evidence, gradient : float, ndarray of the shape of theta
+            The gradient only where eval_gradient is True.
+
+        Raises
+        ------
+        ValueError
+            For a theta of the wrong length, and for a gradient without theta.
+        """
+        check_is_fitted(self, "models_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("eval_gradient=True needs theta")
+            return self.log_marginal_likelihood_value_
+        found = evidence_at(self.models_, theta, eval_gradient)
+        if not clone_kernel:
+            self.models_ = found.models
+        return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence

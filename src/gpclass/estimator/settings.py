@@ -1,0 +1,98 @@
+"""Settings of the parts as parameters of the estimator: `likelihood__epsilon`, `inference__tol`."""
+
+import numbers
+from abc import ABC
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final, Self
+
+from sklearn.base import BaseEstimator
+
+from gpclass.inference import METHODS
+from gpclass.likelihoods import LIKELIHOODS
+from gpclass.montecarlo import MonteCarlo
+
+NAMED: Final[dict[str, dict[str, type[Any]]]] = {
+    "likelihood": {**LIKELIHOODS},
+    "inference": {**METHODS, "mcmc": MonteCarlo},
+}
+
+
+class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """An estimator whose arguments ``likelihood`` and ``inference`` are names or frozen objects.
+
+    A part with a setting that is changed is replaced by another, and a name by an object.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Arguments by name, and with ``deep`` the settings of their values.
+
+        All of them can be set and searched: ``likelihood__epsilon``, ``inference__schedule``,
+        ``kernel__k1__constant_value``.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name in NAMED:
+                settings = _settings(self, name)
+                params.update((f"{name}__{key}", value) for key, value in settings.items())
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments and settings by name; ValueError for a name that does not exist."""
+        given: dict[str, dict[str, Any]] = {name: {} for name in NAMED}
+        own = {}
+        for key, value in params.items():
+            name, nested, setting = key.partition("__")
+            if nested and name in NAMED:
+                given[name][setting] = value
+            else:
+                own[key] = value
+        super().set_params(**own)
+        for name, changes in given.items():
+            if changes:
+                setattr(self, name, _changed(self, name, changes))
+        return self
+
+
+def _settings(estimator: Any, name: str) -> dict[str, Any]:
+    """Settings of a part; none where its name does not exist, or it is no dataclass."""
+    part = getattr(estimator, name)
+    if not isinstance(part, str):
+        return _fields(part)
+    kind = NAMED[name].get(part)
+    if kind is None:
+        return {}
+    settings = _fields(kind())
+    # what the estimator gives to a method that is named
+    if kind is MonteCarlo:
+        seed = estimator.random_state
+        settings["random_state"] = int(seed) if isinstance(seed, numbers.Integral) else 0
+    elif name == "inference":
+        settings["max_iter"] = estimator.max_iter_predict
+    return settings
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    if isinstance(part, type):
+        return {}
+    if hasattr(part, "get_params"):
+        return dict(part.get_params())
+    if not is_dataclass(part):
+        return {}
+    return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+
+
+def _changed(estimator: Any, name: str, changes: dict[str, Any]) -> Any:
+    """Part with other settings; a name stays one where the settings are those that it has."""
+    part, known = getattr(estimator, name), _settings(estimator, name)
+    if isinstance(part, str) and part not in NAMED[name]:
+        raise ValueError(
+            f"{name}={part!r} does not exist; the values that do are: "
+            + ", ".join(map(repr, NAMED[name]))
+        )
+    unknown = sorted(changes.keys() - known.keys())
+    if unknown:
+        shown = NAMED[name][part]() if isinstance(part, str) else part
+        raise ValueError(f"the {name} {shown!r} has no settings {unknown}; it has {sorted(known)}")
+    if not isinstance(part, str):
+        return replace(part, **changes)
+    return part if known | changes == known else NAMED[name][part](**known | changes)

@@ -1,0 +1,100 @@
+"""What a fitted classifier has learnt, in a few lines of text."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from gpclass.estimator.inputs import CovarianceMatrix, listed
+from gpclass.estimator.prediction import class_probabilities
+from gpclass.kernels import ColumnScale, column_scales
+
+MOST_COLUMNS: Final = 20
+MOST_ROWS: Final = 1000
+SURE: Final = 0.9
+# What a length-scale of up to so many standard deviations of the column means.
+EFFECTS: Final = (
+    (1.0, "bends within its range"),
+    (5.0, "gently curved"),
+    (np.inf, "nearly linear"),
+)
+
+
+def summary_of(model: Any) -> str:
+    """Text of evidence, kernels, columns and sureness; see `Learnt.summary`."""
+    kernels = [(one.problem, kernel) for one in model.models_ for kernel in one.problem.kernels]
+    lines = [_table(model), _inference(model), _evidence(model)]
+    for k, (problem, kernel) in enumerate(kernels):
+        lines.append(f"kernel{f' {k + 1}' if len(kernels) > 1 else ''}: {kernel}")
+        lines += _columns(model, kernel, problem.inputs)
+    return "\n".join([*lines, _sureness(model)])
+
+
+def _table(model: Any) -> str:
+    counts = np.bincount(model.y_train_[model.y_train_ >= 0], minlength=model.n_classes_)
+    classes = listed(f"{label} ({n})" for label, n in zip(model.classes_, counts, strict=True))
+    columns = f" of {model.n_features_in_} columns" if hasattr(model, "n_features_in_") else ""
+    return f"{len(model.y_train_)} rows{columns}: {classes}"
+
+
+def _inference(model: Any) -> str:
+    method = type(model.models_[0].problem.inference).__name__
+    ends = listed(sorted({one.outcome.name for one in model.models_}))
+    report = model.optimizer_report_
+    learnt = f"learnt in {report.n_evaluations} evaluations" if report.runs else "not learnt"
+    return f"inference: {method}, {ends}; hyperparameters {learnt}"
+
+
+def _evidence(model: Any) -> str:
+    evidence, codes = model.log_marginal_likelihood_value_, model.y_train_
+    text = f"log evidence: {evidence:.2f} nats"
+    if len(model.models_) > 1:
+        return f"{text}, the mean over {len(model.models_)} binary problems"
+    if model.multi_class == "differences" or model.models_[0].problem.weights is not None:
+        return text
+    share = np.bincount(codes) / len(codes)
+    alone = float(share @ np.log(share))
+    return f"{text}, {evidence / len(codes):.3f} a row (class frequencies alone: {alone:.3f})"
+
+
+def _columns(model: Any, kernel: Any, X: Any) -> Iterator[str]:
+    """A line for each column that matters to a kernel, and one for the others."""
+    scales = column_scales(kernel, X) if kernel.requires_vector_input else []
+    if not scales:
+        return
+    if hasattr(model._inputs, "column_names"):
+        names = model._inputs.column_names()
+    else:
+        names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])])
+    yield "columns that matter, by length-scale in standard deviations of the column:"
+    matter = sorted((one for one in scales if one.matters), key=lambda one: one.relative)
+    for one in matter[:MOST_COLUMNS]:
+        yield f"  {names[one.column]:<24} {one.relative:>8.3g}  {_effect(one)}"
+    for words, rest in (
+        ("matter less", matter[MOST_COLUMNS:]),
+        ("do not matter", [one for one in scales if not one.matters]),
+    ):
+        if rest:
+            yield f"  {words}: {listed(names[one.column] for one in rest)}"
+
+
+def _effect(one: ColumnScale) -> str:
+    if one.discrete:
+        factor = np.exp(-0.5 / one.length_scale**2)
+        return f"another level multiplies the covariance by {factor:.2g}"
+    return next(words for reach, words in EFFECTS if one.relative <= reach)
+
+
+def _sureness(model: Any) -> str:
+    """How many training rows have a probability above 0.9, and how many are right."""
+    X, n = model.X_train_, len(model.y_train_)
+    rows = np.unique(np.linspace(0, n - 1, MOST_ROWS).astype(np.intp))
+    new = X[rows] if isinstance(X, np.ndarray) else [X[i] for i in rows]
+    if isinstance(model._inputs, CovarianceMatrix):
+        new = np.column_stack([new, np.diagonal(X)[rows]])
+    P = class_probabilities(model.models_, model._decomposition, model.n_classes_, new)
+    sure, right = np.mean(P.max(axis=1) > SURE), np.mean(P.argmax(axis=1) == model.y_train_[rows])
+    return (
+        f"on {len(rows)} training rows: a probability above {SURE} in {sure:.0%}, the most "
+        f"probable class right in {right:.0%}"
+    )

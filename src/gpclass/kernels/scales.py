@@ -1,0 +1,89 @@
+"""Which length-scale of a kernel expression belongs to which column of the table."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
+
+from gpclass.kernels.columns import ColumnKernel
+from gpclass.kernels.mixed import MixedRBF
+from gpclass.kernels.selection import pick
+from gpclass.linalg import Array
+
+# A column that changes the logarithm of no covariance by more than this does not matter.
+_NEGLIGIBLE = 1e-3
+
+
+class ColumnScale(NamedTuple):
+    """The length-scale of one column: its name in ``get_params``, its value, and what it does.
+
+    ``relative`` is the length-scale in standard deviations of the column (of a discrete column,
+    itself). ``matters`` says whether the column changes any covariance by a factor of more than
+    ``exp(0.001)``, as if the kernel were squared exponential.
+    """
+
+    parameter: str
+    column: int
+    length_scale: float
+    relative: float
+    discrete: bool
+    matters: bool
+
+
+def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
+    """Length-scales that belong to one column of X (n, d) each.
+
+    Those of RBF, Matern and MixedRBF are known, in sums, products, powers and `ColumnKernel`. A
+    length-scale that several columns share is not among them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.kernels import column_scales
+    >>> X = np.array([[0.0, 0.0], [2.0, 2.0]])
+    >>> [(s.parameter, s.relative, s.matters) for s in column_scales(2.0 * RBF([3.0, 1e5]), X)]
+    [('k2__length_scale[0]', 3.0, True), ('k2__length_scale[1]', 100000.0, False)]
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        spread, span = X.std(axis=0), np.ptp(X, axis=0)
+        found = []
+        for parameter, column, length, discrete in _walk(kernel, "", np.arange(X.shape[1])):
+            largest = 1.0 if discrete else float(span[column])
+            matters = 0.5 * np.square(largest / length) > _NEGLIGIBLE
+            relative = length if discrete else float(length / spread[column])
+            found.append(ColumnScale(parameter, column, length, relative, discrete, bool(matters)))
+    return found
+
+
+_Scale = tuple[str, int, float, bool]
+
+
+def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
+    """Parameter, column, value and whether it is discrete; ``columns`` are those it sees."""
+    if isinstance(kernel, Sum | Product):
+        yield from _walk(kernel.k1, f"{prefix}k1__", columns)
+        yield from _walk(kernel.k2, f"{prefix}k2__", columns)
+    elif isinstance(kernel, Exponentiation):
+        yield from _walk(kernel.kernel, f"{prefix}kernel__", columns)
+    elif isinstance(kernel, ColumnKernel):
+        seen = columns[pick(kernel.columns, kernel.positions, len(columns))]
+        yield from _walk(kernel.kernel, f"{prefix}kernel__", seen)
+    elif isinstance(kernel, MixedRBF):
+        discrete = pick(kernel.discrete, kernel.positions, len(columns))
+        levels, scale = columns[discrete], kernel.discrete_length_scale
+        yield from _each(f"{prefix}discrete_length_scale", scale, levels, True)
+        continuous = np.delete(columns, discrete)
+        yield from _each(f"{prefix}length_scale", kernel.length_scale, continuous, False)
+    elif isinstance(kernel, RBF):  # and Matern, which is one
+        yield from _each(f"{prefix}length_scale", kernel.length_scale, columns, False)
+
+
+def _each(name: str, scale: Any, columns: NDArray[Any], discrete: bool) -> Iterator[_Scale]:
+    scales = np.ravel(scale)
+    if len(scales) == len(columns):
+        for i, (column, value) in enumerate(zip(columns, scales, strict=True)):
+            entry = f"{name}[{i}]" if len(scales) > 1 else name
+            yield entry, int(column), float(value), discrete

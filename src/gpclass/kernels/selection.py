@@ -1,0 +1,54 @@
+"""Columns of a table, by position or by name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpclass.linalg import Array
+
+
+def as_list(columns: Any) -> list[Any]:
+    """Columns as a list, also where just one is given."""
+    return [columns] if np.ndim(columns) == 0 else list(columns)
+
+
+def has_names(columns: Any) -> bool:
+    """Whether a column is given by its name."""
+    return any(isinstance(column, str) for column in as_list(columns))
+
+
+def find(columns: Any, names: Sequence[str] | None) -> list[int]:
+    """Positions of columns in a table of these names; ValueError where one is not there."""
+    found = []
+    for column in as_list(columns):
+        if not isinstance(column, str):
+            found.append(int(column))
+        elif names is None:
+            raise ValueError(
+                f"the kernel names the column {column!r}, but the columns of X have no names: "
+                "give X as a frame, or give the kernel positions"
+            )
+        elif column not in names:
+            known = ", ".join(map(repr, names))
+            raise ValueError(f"the kernel names the column {column!r}, but X has {known}")
+        else:
+            found.append(list(names).index(column))
+    return found
+
+
+def pick(columns: Any, positions: Any, n_columns: int) -> NDArray[np.intp]:
+    """Positions of the columns from 0 on; ``positions`` are those of named columns."""
+    if positions is None:
+        positions = find(columns, None)
+    chosen = np.asarray(as_list(positions), dtype=np.intp)
+    wrong = chosen[(chosen < -n_columns) | (chosen >= n_columns)]
+    if len(wrong):
+        raise ValueError(f"the kernel takes column {wrong[0]} of X, which has {n_columns} columns")
+    return chosen % max(n_columns, 1)
+
+
+def part(X: Any, columns: NDArray[np.intp]) -> Array:
+    """Columns of a table (n, d) as a C-contiguous one."""
+    return np.ascontiguousarray(np.asarray(X, dtype=np.float64)[:, columns])
