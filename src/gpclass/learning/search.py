@@ -24,10 +24,10 @@ class SearchSettings:
     gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
     the objective's relative ``noise``; the gradient, whose noise is as small, can.
 
-    From ``many_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends
-    at ``searching_ftol``, and to ``learning_tol`` after it. The latter moves the evidence by 1e-12
-    of it (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6
-    of the largest. With fewer rows, weights are repetition of rows after learning too.
+    Inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at ``searching_ftol``, and
+    from ``many_rows`` on to ``learning_tol`` after it. The latter moves the evidence by 1e-12 of it
+    (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6 of the
+    largest. With fewer rows, weights are repetition of rows after learning too.
 
     A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
@@ -62,10 +62,10 @@ class Stages(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, settings: SearchSettings) -> "Stages":
-        """The same problem three times where there are few rows."""
-        if problem.n_rows < settings.many_rows:
-            return cls(problem, problem, None)
+        """Few rows are refined as they were given, and need no subset to begin with."""
         searching = problem.loosened(settings.searching_tol)
+        if problem.n_rows < settings.many_rows:
+            return cls(searching, problem, None)
         refining = problem.loosened(settings.learning_tol)
         return cls(searching, refining, searching.subset(settings.subset_step))
 

@@ -85,6 +85,10 @@ class NestedPrior(Prior):
         ahead = np.arange(self.class_prior.n_classes - 1)
         return np.asarray(ahead + (ahead >= self.codes[:, None]))
 
+    @cached_property
+    def _rows(self) -> Codes:
+        return np.arange(len(self.codes))[:, None]
+
     @property
     def n(self) -> int:
         """Number N = n (C - 1) of latents."""
@@ -154,17 +158,17 @@ class NestedPrior(Prior):
         return np.asarray(v.reshape(self.others.shape).sum(axis=1))
 
     def _own(self, F: Array) -> Array:
-        return np.take_along_axis(F, self.codes[:, None], axis=1)
+        return np.asarray(F[self._rows, self.codes[:, None]])
 
     def of_others(self, F: Array) -> Array:
         """Entries of F, shape (n, C), at the other classes of each row, shape (n, C - 1)."""
-        return np.take_along_axis(F, self.others, axis=1)
+        return np.asarray(F[self._rows, self.others])
 
     def _classes(self, own: Array, other: Array) -> Array:
         """Array of shape (n, C) of what belongs to a row's own class and to the others."""
         F = np.empty((len(other), other.shape[1] + 1))
-        np.put_along_axis(F, self.codes[:, None], own[:, None], axis=1)
-        np.put_along_axis(F, self.others, other, axis=1)
+        F[self._rows, self.codes[:, None]] = own[:, None]
+        F[self._rows, self.others] = other
         return F
 
 
