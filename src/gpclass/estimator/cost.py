@@ -94,7 +94,7 @@ class Cost(NamedTuple):
 
 
 def _usual(n_free: int) -> int:
-    """Evaluations of a search over so many hyperparameters: 14 for 2, 20 to 53 for 11, 99 for 31."""
+    """Evaluations of a search over so many: 14 for 2, 20 to 53 for 11 to 13, 99 for 31."""
     return 12 + 2 * min(n_free, 40)
 
 
