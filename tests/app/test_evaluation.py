@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass.app.evaluation import SCORES, check_classes, compare, default_models
+from gpclass.exceptions import CostWarning
 from gpclass.metrics import information_bits
 
 
@@ -102,6 +103,24 @@ def test_warnings_are_kept_and_counted_by_fold(cancer):
     scores = compare({"w": Warner(), "nb": GaussianNB()}, X, y, n_splits=3).models
     assert scores["w"].warnings == {"UserWarning: take care": 3}
     assert scores["nb"].warnings == {}
+
+
+class Costly(GaussianNB):
+    def fit(self, X, y):
+        warnings.warn(f"takes {len(X)} minutes", CostWarning, stacklevel=2)
+        return super().fit(X, y)
+
+
+def test_what_a_fit_will_cost_is_shown_at_once_and_once(cancer, monkeypatch):
+    X, y = cancer
+    said = []
+    monkeypatch.setattr(
+        warnings, "showwarning", lambda message, *where: said.append((str(message), len(calls)))
+    )
+    calls = []
+    found = compare({"c": Costly()}, X, y, n_splits=3, progress=lambda *c: calls.append(c))
+    assert said == [("takes 80 minutes", 1)]
+    assert found.models["c"].warnings == {"CostWarning: said before the fit": 3}
 
 
 def test_models_are_left_unfitted(cancer):
