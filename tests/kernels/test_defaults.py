@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import pdist
 
-from gpclass.kernels import default_kernel, diagonal, evaluate, median_distance
+from gpclass.kernels import (
+    default_kernel,
+    diagonal,
+    evaluate,
+    expected_lengths,
+    median_distance,
+    two_valued,
+)
 
 
 def test_a_smooth_part_a_linear_part_and_a_constant():
@@ -44,6 +51,19 @@ def test_a_constant_column_has_a_length_scale_too():
     assert kernel.k1.k1.k2.length_scale[1] == 1.0
     assert np.isfinite(evaluate(kernel, X)).all()
     assert np.isfinite(default_kernel(np.zeros((3, 2))).theta).all()
+
+
+def test_levels_have_one_unit_however_rare_they_are():
+    """As `MixedTable` has them: sqrt(1/2) or 0, so that two levels have distance 1."""
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal((200, 2)) * [1.0, 7.0]
+    codes = rng.choice(3, size=200, p=[0.9, 0.08, 0.02])
+    levels = np.sqrt(0.5) * (codes[:, None] == np.arange(3))
+    X = np.hstack([numbers, levels])
+    np.testing.assert_array_equal(two_valued(X), [False, False, True, True, True])
+    total = 2.0 + levels.var(axis=0).sum()
+    expected = np.sqrt(total) * np.r_[numbers.std(axis=0), 1.0, 1.0, 1.0]
+    np.testing.assert_allclose(expected_lengths(X), expected)
 
 
 @pytest.mark.parametrize("n", [40, 3000])

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 
 from gpclass.inference import EP, Laplace
-from gpclass.kernels import Precomputed
+from gpclass.kernels import ColumnKernel, Precomputed
 from gpclass.learning import (
     BinaryProblem,
     ExpectationMaximisation,
@@ -31,6 +31,7 @@ from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) * [1.0, 5.0, 0.2] + [0.0, 3.0, -1.0]
 DEVIATIONS = X.std(axis=0)
+FIELDS = ("centre", "precision", "deviation", "power")
 
 
 def is_flat(prior):
@@ -131,6 +132,13 @@ def test_what_no_rule_is_known_for_is_flat(kernel, flat):
     np.testing.assert_array_equal(is_flat(prior), flat)
 
 
+def test_a_kernel_on_some_columns_sees_these_alone():
+    on_two = weak(3.0 * ColumnKernel([0, 2], 2.0 * RBF(np.ones(2))))
+    alone = weak(3.0 * (2.0 * RBF(np.ones(2))), X[:, [0, 2]])
+    for name in FIELDS:
+        np.testing.assert_allclose(getattr(on_two, name), getattr(alone, name))
+
+
 def test_objects_have_no_columns():
     prior = weak(2.0 * MiniSeqKernel(), ["ab", "ba", "bb"])
     np.testing.assert_array_equal(is_flat(prior), [False, True])
@@ -153,7 +161,7 @@ def test_units_move_it_and_repetition_does_not():
     repeated = weak(kernel, np.repeat(X, RNG.integers(1, 4, len(X)), axis=0))
     np.testing.assert_allclose(scaled.centre[1:4] - plain.centre[1:4], np.log(1e6))
     np.testing.assert_allclose(scaled.deviation[4], 1e-6 * plain.deviation[4])
-    for name in ("centre", "precision", "deviation", "power"):
+    for name in FIELDS:
         np.testing.assert_array_equal(getattr(plain, name), getattr(repeated, name))
 
 

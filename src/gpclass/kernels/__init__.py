@@ -3,7 +3,12 @@
 from gpclass.kernels import composite, elementary, stationary  # noqa: F401  # register their rules
 from gpclass.kernels.columns import ColumnKernel, resolved, uses_names
 from gpclass.kernels.composite import KernelList
-from gpclass.kernels.defaults import default_kernel, expected_lengths, median_distance
+from gpclass.kernels.defaults import (
+    default_kernel,
+    expected_lengths,
+    median_distance,
+    two_valued,
+)
 from gpclass.kernels.evaluate import cross, diagonal, evaluate
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import (
@@ -37,6 +42,7 @@ __all__ = [
     "restrict",
     "take",
     "to_recipe",
+    "two_valued",
     "uses_names",
     "uses_precomputed",
     "validate_precomputed",

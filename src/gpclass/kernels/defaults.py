@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
@@ -37,8 +38,8 @@ def default_kernel(X: Any) -> Any:
     -------
     sklearn.gaussian_process.kernels.Sum
         ``ConstantKernel(3) * Matern(l, nu=2.5) + ConstantKernel(v) * DotProduct(0) +
-        ConstantKernel(3)``, where ``l`` (d,) is the root of d times each column's deviation and
-        ``v`` gives the linear part a variance of 1 at a row like those of X.
+        ConstantKernel(3)``, where ``l`` (d,) is `expected_lengths` (``sqrt(d)`` on standardised
+        columns) and ``v`` gives the linear part a variance of 1 at a row like those of X.
 
     Raises
     ------
@@ -49,9 +50,9 @@ def default_kernel(X: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from gpclass.kernels import default_kernel
-    >>> default_kernel(np.array([[-1.0, 10.0], [-1.0, -10.0], [1.0, 10.0], [1.0, -10.0]]))
-    1.73**2 * Matern(length_scale=[1.41, 14.1], nu=2.5)
-    + 0.0995**2 * DotProduct(sigma_0=0) + 1.73**2
+    >>> default_kernel(np.array([[-1.0, 30.0], [0.0, 20.0], [1.0, 10.0]]))
+    1.73**2 * Matern(length_scale=[1.15, 11.5], nu=2.5)
+    + 0.0463**2 * DotProduct(sigma_0=0) + 1.73**2
     """
     table = np.asarray(X, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
@@ -72,16 +73,26 @@ def default_kernel(X: Any) -> Any:
 
 
 def expected_lengths(rows: Array) -> Array:
-    """Deviation of each column of (n, d) times the root of d; 0 for a constant column.
+    """Length-scales of the columns of (n, d) that suit a function of them all; 0 for a constant.
 
-    Length-scales of this size together are like one of the root of the summed variances: that of
-    standardised columns is ``sqrt(d)``.
+    Each column has a unit: its deviation, or the distance of its two values times ``sqrt(2)``,
+    however rare one of them is. The length-scale is the unit times the root of the columns' summed
+    variances in these units: ``sqrt(d)`` on d standardised columns.
     """
-    largest = float(np.abs(rows).max(initial=0.0)) or 1.0
     # squares of numbers of any size neither overflow nor vanish together
+    largest = float(np.abs(rows).max(initial=0.0)) or 1.0
     scaled = rows / largest
-    deviations = (scaled - scaled[0]).std(axis=0)
-    return np.asarray(largest * (np.sqrt(rows.shape[1]) * deviations))
+    offsets = scaled - scaled[0]
+    deviations = offsets.std(axis=0)
+    units = np.where(two_valued(rows), np.sqrt(2.0) * np.ptp(offsets, axis=0), deviations)
+    share = np.divide(deviations, units, out=np.zeros_like(units), where=units > 0.0)
+    return np.asarray(largest * (np.sqrt((share**2).sum()) * units))
+
+
+def two_valued(rows: Array) -> NDArray[np.bool_]:
+    """Which columns of (n, d) have two values at most: levels of a category, or what is missing."""
+    extreme = (rows == rows.min(axis=0)) | (rows == rows.max(axis=0))
+    return np.asarray(extreme.all(axis=0))
 
 
 def median_distance(X: Array) -> float:

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from gpclass.kernels import diagonal, expected_lengths
+from gpclass.kernels import ColumnKernel, diagonal, expected_lengths, two_valued
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 
 Array = NDArray[np.float64]
@@ -97,10 +97,9 @@ def weak_hyperprior(free: Hyperparameters, X: Any) -> WeakHyperPrior:
     Each term of a sum has a half-normal deviation of sd 10, at a row like those of X: a constant,
     alone or before an RBF or a DotProduct. A length-scale is log-normal, with sd ``sqrt(3)`` of the
     logarithm, about twice the root of the columns' summed variances. Length-scales of the columns
-    have the same prior in common, about twice each column's deviation times the root of their
-    number, and differ from what they have in common with an sd of 1 (0.5 for a column of two
-    values, of which a table may have many). On d standardised columns all these centres are
-    ``2 sqrt(d)``.
+    have the same prior in common, about twice `gpclass.kernels.expected_lengths`, and differ from
+    what they have in common with an sd of 1 (0.5 for a column of two values, of which a table may
+    have many). On d standardised columns all these centres are ``2 sqrt(d)``.
 
     All else is flat: what no rule is known for, the likelihood's hyperparameters, length-scales of
     constant columns and of kernels that take no vectors.
@@ -164,6 +163,8 @@ def _parts(kernel: Kernel, rows: Any, size: float) -> Iterator[_Part]:
     elif isinstance(kernel, Product):
         yield from _parts(kernel.k1, rows, size * _mean_variance(kernel.k2, rows))
         yield from _parts(kernel.k2, rows, size * _mean_variance(kernel.k1, rows))
+    elif isinstance(kernel, ColumnKernel):
+        yield from _parts(kernel.kernel, np.unique(kernel.chosen(rows), axis=0), size)
     else:
         for one in kernel.hyperparameters:
             if not one.fixed:
@@ -188,17 +189,18 @@ def _rule(kernel: Kernel, name: str, rows: Any, size: float) -> _Part | None:
 
 def _length_scales(rows: Array, by_column: bool) -> _Part:
     """Part of one length-scale, or of one a column."""
-    scales = expected_lengths(rows)
-    if not by_column:
-        largest = float(scales.max()) or 1.0
-        scales = largest * np.sqrt(((scales / largest) ** 2).mean(keepdims=True))
+    if by_column:
+        scales = expected_lengths(rows)
+    else:
+        largest = float(np.abs(rows).max(initial=0.0)) or 1.0
+        offsets = rows / largest - rows[0] / largest
+        scales = largest * np.sqrt(offsets.var(axis=0).sum(keepdims=True))
     known = scales > 0.0
     centre = np.zeros(len(scales))
     centre[known] = np.log(scales[known]) + np.log(LENGTH_FACTOR)
     precision = np.diag(known / LENGTH_DEVIATION**2)
     if by_column:
-        two = ((rows == rows.min(axis=0)) | (rows == rows.max(axis=0))).all(axis=0)
-        own = known / np.where(two, LEVEL_DEVIATION, COLUMN_DEVIATION) ** 2
+        own = known / np.where(two_valued(rows), LEVEL_DEVIATION, COLUMN_DEVIATION) ** 2
         # the inverse of a diagonal plus a constant (Sherman & Morrison)
         precision = np.diag(own) - np.outer(own, own) / (LENGTH_DEVIATION**-2 + own.sum())
     return _flat(len(scales))._replace(centre=centre, precision=precision)

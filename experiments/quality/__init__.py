@@ -1,0 +1,1 @@
+"""Quality of the default model beside other classifiers, on public tables as they came."""
