@@ -15,4 +15,22 @@ class NotPositiveDefiniteError(ValueError):
     """A matrix that must be positive definite is not."""
 
 
-__all__ = ["ConvergenceWarning", "JitterWarning", "NotPositiveDefiniteError", "NumericalWarning"]
+class CostWarning(UserWarning):
+    """A fit is going to take long, or much of the memory; the message has the figures."""
+
+
+class NotEnoughMemoryError(MemoryError):
+    """A fit needs more memory than is free.
+
+    The table is valid, the machine too small; and who catches numpy's MemoryError catches this.
+    """
+
+
+__all__ = [
+    "ConvergenceWarning",
+    "CostWarning",
+    "JitterWarning",
+    "NotEnoughMemoryError",
+    "NotPositiveDefiniteError",
+    "NumericalWarning",
+]

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -12,9 +15,16 @@ import pytest
 import skops.io
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
 
 import gpclass
 import gpclass.app.cli
+from gpclass.app.commands import app
+from gpclass.app.datasets import list_datasets
+from gpclass.app.options import INFERENCES, LIKELIHOODS, MULTI_CLASS
+from gpclass.estimator.decomposition import DECOMPOSITIONS
+from gpclass.inference import METHODS
+from gpclass.inference.joint import JOINT
 
 
 def run(*args, **env):
@@ -228,6 +238,10 @@ def test_bad_tables(fail, monkeypatch, command, iris, tmp_path):
     assert "cannot be read as CSV" in mistake(table, "--target", "species")
     frame.assign(species="one").to_csv(table, index=False)
     assert "one class only (one)" in mistake(table, "--target", "species")
+    frame.to_csv(table, index=False, sep=";")
+    line = mistake(table, "--target", "species", "--sep", ",")
+    assert "no column 'species'" in line
+    assert "with the separator ','" in line
     frame.assign(name=[f"flower {i}" for i in range(100)]).to_csv(table, index=False)
     assert "the text column 'name' with" in mistake(table, "--target", "species")
     frame.assign(width=np.inf).to_csv(table, index=False)
@@ -243,8 +257,116 @@ def test_outputs_are_checked_before_the_work(fail, iris, model, tmp_path):
     assert "must end in one of" in line
     assert ".skops" in fail("fit", iris, "--target", "species", "--out", tmp_path / "m.pkl")
     assert "not a file that ends in" in fail("predict", model, iris, "--out", tmp_path / "p.txt")
+    taken = tmp_path / "folder.skops"
+    taken.mkdir()
+    assert "cannot be written" in fail("fit", iris, "--target", "species", "--out", taken)
+    line = fail("evaluate", iris, "--target", "species", "--picture", iris / "p.png")
+    assert "cannot be written: Not a directory" in line
+    assert "would be overwritten" in fail("predict", model, iris, "--out", iris)
     line = fail("evaluate", iris, "--target", "species", "--folds", 51)
     assert "has 50 rows, but 51 are needed" in line
+
+
+@pytest.mark.slow
+def test_a_file_as_people_have_it(tmp_path):
+    """Semicolons, decimal commas, an old encoding, text, gaps, ids, and losses of decisions."""
+    rng = np.random.default_rng(0)
+    lines, labels = ["nr;größe;stadt;krank"], []
+    for i in range(60):
+        height, town = rng.uniform(1.5, 2), rng.choice(["Köln", "Ulm", "?"])
+        labels.append("ja" if height + 0.2 * (town == "Ulm") > 1.8 else "nein")
+        height = "" if i % 9 == 0 else f"{height:.2f}".replace(".", ",")
+        lines.append(f"{i:03d};{height};{town};{labels[-1]}")
+    table, model, out = tmp_path / "t.csv", tmp_path / "m.skops", tmp_path / "p.tsv"
+    table.write_text("\n".join(lines), encoding="cp1252")
+    done = succeed("fit", table, "--target", "krank", "--id", "nr", "--out", model)
+    assert "60 rows, 2 features, classes ja, nein" in done.stdout
+    assert "was read as cp1252" in done.stderr
+    loss = tmp_path / "loss.csv"
+    loss.write_text("class,ja,nein\nja,0,100\nnein,1,0\n")
+    lines[1:] = [line.replace("Ulm", "Hof") for line in lines[1:]]
+    table.write_text("\n".join(lines), encoding="utf-8")
+    args = ("predict", model, table, "--id", "nr", "--out", out, "--loss", loss)
+    done = succeed(*args, "--reject-cost", 0.5)
+    found = pd.read_csv(out, sep="\t", dtype=str)
+    assert list(found) == ["nr", "probability_ja", "probability_nein", "predicted", "decision"]
+    assert found["nr"].tolist() == [f"{i:03d}" for i in range(60)]
+    p = found["probability_ja"].astype(float)
+    # 100 p for "nein", 1 - p for "ja", 0.5 for neither
+    expected = np.select([100 * p < 0.5, 1 - p <= 0.5], ["nein", "ja"], "reject")
+    assert (found["decision"] == expected).all()
+    assert f"{(expected == 'reject').sum()} reject" in done.stdout
+
+
+def test_mistakes_of_ids_and_losses(fail, iris, model, tmp_path):
+    def mistake(*args):
+        return fail("predict", model, iris, "--out", tmp_path / "p.csv", *args)
+
+    assert "no column 'nr'; its columns are length" in mistake("--id", "nr")
+    loss = tmp_path / "loss.csv"
+    assert "no file" in mistake("--loss", loss)
+    loss.write_text("class,versicolor,setosa\nversicolor,0,1\nsetosa,1,0\n")
+    assert "lack class virginica; the model has the classes versicolor" in mistake("--loss", loss)
+    assert "reject_cost must be a finite number" in mistake("--reject-cost", "inf")
+    loss.write_text("x,versicolor,virginica,reject\nversicolor,0,1,1\nvirginica,1,0,1\n")
+    assert "not both" in mistake("--loss", loss, "--reject-cost", 1)
+    line = fail("fit", iris, "--out", tmp_path / "m.skops", "--inference", "mcmc")
+    assert "--inference mcmc samples for a kernel that is known" in line
+
+
+@pytest.mark.slow
+def test_an_interruption_says_what_is_left(tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m.skops"
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(2000, 5)), columns=list("abcde"))
+    frame["kind"] = np.where(frame["a"] + rng.normal(size=2000) > 0, "größer", "kleiner")
+    frame.to_csv(table, index=False, encoding="cp1252")
+    command = [sys.executable, "-m", "gpclass.app.cli", "fit", table, "--target", "kind"]
+    with subprocess.Popen([*command, "--out", out], stderr=subprocess.PIPE, text=True) as process:
+        # the file is read, and the fit of at least ten seconds is next
+        assert "read as cp1252" in process.stderr.readline()
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert re.search(
+        r"^gpclass: interrupted after \d+ evaluations?.*; nothing was written", said, re.M
+    )
+    assert not out.exists()
+
+
+def test_an_interrupted_comparison_says_how_far_it_was(monkeypatch, iris, capsys):
+    def interrupt(*args, progress, **options):
+        progress("gpclass", 3, 40)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpclass.app.evaluation.compare", interrupt)
+    monkeypatch.setattr(sys, "argv", ["gpclass", "evaluate", str(iris), "--target", "species"])
+    with pytest.raises(SystemExit) as stopped:
+        gpclass.app.cli.main()
+    assert stopped.value.code == 130
+    said = capsys.readouterr().err
+    assert "cross-validation: 3 of 40 fits (0 s" in said
+    assert said.endswith("gpclass: interrupted after 3 of 40 fits; nothing was written.\n")
+
+
+def test_what_memory_cannot_hold_is_one_line(fail, monkeypatch, iris, tmp_path):
+    monkeypatch.setattr("gpclass.estimator.cost.FEW_BYTES", 0.0)
+    monkeypatch.setattr("gpclass.estimator.cost.free_memory", lambda: 1e4)
+    line = fail("fit", iris, "--target", "species", "--out", tmp_path / "m.skops")
+    assert "n = 100 needs about" in line
+
+
+def test_help_lists_the_values_and_the_data_sets(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert tuple(sorted(METHODS, key=INFERENCES.index)) == INFERENCES
+    assert set(LIKELIHOODS) == set(gpclass.likelihoods.LIKELIHOODS)
+    assert set(MULTI_CLASS) == {*JOINT, *DECOMPOSITIONS}
+    for command in ("evaluate", "fit"):
+        text = CliRunner().invoke(app, [command, "--help"]).stdout
+        for values in (LIKELIHOODS, INFERENCES, MULTI_CLASS):
+            assert ", ".join(values) in text
+        assert all(name in text for name in list_datasets())
 
 
 def test_model_files_that_are_not_ours(fail, iris, model, tmp_path):

@@ -12,7 +12,7 @@ from sklearn.datasets import _openml
 
 from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES
 from gpclass.app.datasets import DATA_VARIABLE, list_datasets, load_dataset
-from gpclass.app.tables import class_labels, write_table
+from gpclass.app.tables import Reading, class_labels, write_table
 
 needs_data = pytest.mark.skipif(
     not os.environ.get(DATA_VARIABLE), reason=f"{DATA_VARIABLE} is not set"
@@ -121,14 +121,14 @@ def table():
     )
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet"])
 def test_files(table, tmp_path, suffix):
     path = tmp_path / f"table{suffix}"
     write_table(table, path)
     dataset = load_dataset(path, "ill")
     assert dataset.y.tolist() == ["no", "yes", "no", "yes"]
     assert dataset.feature_names == ("age", "smokes", "dose")
-    assert dataset.X["smokes"].tolist() == [1, 0, 1, 1]
+    assert dataset.X["smokes"].tolist() == [True, False, True, True]
     if suffix == ".csv":
         assert dataset.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -147,10 +147,34 @@ def test_text_and_missing_entries_stay_what_they_are(table, tmp_path):
     assert X["age"].isna().sum() == 2
 
 
-def test_missing_classes_are_counted(table, tmp_path):
+def test_rows_without_a_class_are_left_out_and_counted(table, tmp_path):
     table.loc[3, "ill"] = None
-    with pytest.raises(ValueError, match=r"the target 'ill' of table\.csv has 1 missing"):
+    with pytest.warns(UserWarning, match=r"1 of 4 rows have no class in 'ill' and are left out"):
+        dataset = load_dataset(save(tmp_path, table), "ill")
+    assert dataset.y.tolist() == ["no", "yes", "no"]
+    assert dataset.X["age"].tolist() == [30, 40, 50]
+    table["ill"] = None
+    with pytest.raises(ValueError, match=r"'ill' of table\.csv has no value in any row"):
         load_dataset(save(tmp_path, table), "ill")
+
+
+def test_nameless_names_of_rows_are_left_out(table, tmp_path):
+    path = tmp_path / "table.csv"
+    table.to_csv(path)
+    with pytest.warns(UserWarning, match="taken for the names of the rows and left out"):
+        assert load_dataset(path, "ill").feature_names == ("age", "smokes", "dose")
+
+
+def test_ids_are_no_features(table, tmp_path):
+    path = save(tmp_path, table.assign(number=["01", "02", "03", "04"]))
+    dataset = load_dataset(path, "ill", Reading(ids=("number", "age")))
+    assert dataset.feature_names == ("smokes", "dose")
+    with pytest.raises(ValueError, match="no column 'nr'; its columns are age"):
+        load_dataset(path, "ill", Reading(ids=("nr",)))
+    with pytest.raises(ValueError, match="'ill' is given both as the target and as an id"):
+        load_dataset(path, "ill", Reading(ids=("ill",)))
+    with pytest.raises(ValueError, match="iris is a named data set; --sep"):
+        load_dataset("iris", reading=Reading(sep=";"))
 
 
 def test_file_mistakes(table, tmp_path):
@@ -176,12 +200,13 @@ def test_file_mistakes(table, tmp_path):
     [
         ("empty.csv", b"", "cannot be read as CSV"),
         ("ragged.csv", b"a,b\n1,2\n1,2,3,4\n", "cannot be read as CSV"),
-        ("binary.csv", b"\xff\xfe\x00\x01", "cannot be read as CSV"),
+        ("binary.csv", b"PK\x03\x00\x01", "it is no text in utf-8 or cp1252"),
         ("header.csv", b"a,b\n", "has no rows"),
         ("bad.parquet", b"PAR1 not really", "cannot be read as Parquet"),
         ("bad.csv.gz", b"\x1f\x8b\x08", "not a whole gzip file"),
         ("infinite.csv", b"a,ill\ninf,yes\n1,no\n", "infinite values in the columns a"),
         ("one.csv", b"ill\nyes\nno\n", "has no feature column"),
+        ("trailing.csv", b"a,ill\n1,yes,9\n2,no,8\n", "Length of header or names does not match"),
     ],
 )
 def test_bad_files(tmp_path, name, content, message):

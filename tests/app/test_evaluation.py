@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass.app.evaluation import SCORES, check_classes, compare, default_models
+from gpclass.exceptions import CostWarning
 from gpclass.metrics import information_bits
 
 
@@ -104,6 +105,24 @@ def test_warnings_are_kept_and_counted_by_fold(cancer):
     assert scores["nb"].warnings == {}
 
 
+class Costly(GaussianNB):
+    def fit(self, X, y):
+        warnings.warn(f"takes {len(X)} minutes", CostWarning, stacklevel=2)
+        return super().fit(X, y)
+
+
+def test_what_a_fit_will_cost_is_shown_at_once_and_once(cancer, monkeypatch):
+    X, y = cancer
+    said = []
+    monkeypatch.setattr(
+        warnings, "showwarning", lambda message, *where: said.append((str(message), len(calls)))
+    )
+    calls = []
+    found = compare({"c": Costly()}, X, y, n_splits=3, progress=lambda *c: calls.append(c))
+    assert said == [("takes 80 minutes", 1)]
+    assert found.models["c"].warnings == {"CostWarning: said before the fit": 3}
+
+
 def test_models_are_left_unfitted(cancer):
     X, y = cancer
     model = LogisticRegression(max_iter=10_000)
@@ -119,11 +138,12 @@ def test_models_are_left_unfitted(cancer):
         ([0] * 18 + [1] * 2, {"n_splits": 3}, "class 1 of the target y has 2 rows, but 3"),
         ([0] * 19 + [1], {"n_splits": 3}, "has 1 row, but 3"),
         ([0, 1] * 10, {"n_splits": 1}, "at least 2"),
+        (np.arange(30), {"n_splits": 3}, "the target y has 30 classes in 30 rows, as an id"),
     ],
 )
 def test_mistakes(y, options, message):
     with pytest.raises(ValueError, match=message):
-        compare({"nb": GaussianNB()}, np.zeros((20, 1)), y, **options)
+        compare({"nb": GaussianNB()}, np.zeros((len(y), 1)), y, **options)
 
 
 def test_no_model():

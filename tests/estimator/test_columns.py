@@ -92,3 +92,88 @@ def test_a_grid_search_reaches_the_inner_kernel(frame, y):
         cv=3,
     ).fit(frame, y)
     assert search.best_params_ == {"kernel__k1__kernel__length_scale": 10.0}
+
+
+# ------------------------------------------------------------------------- text in a frame
+
+
+@pytest.fixture
+def raw(frame):
+    towns = np.array(["Bath", "York", "Ely", "Wells"])[frame["town"]]
+    return frame.assign(town=towns, sex=pd.Categorical.from_codes(frame["sex"], ["f", "m"]))
+
+
+TEXT_KERNEL = 2.0 * MixedRBF(10.0, ["sex", "town"]) + ColumnKernel("age", RBF(10.0))
+
+
+def test_discrete_columns_may_be_text(frame, raw, y):
+    P = GaussianProcessClassifier(TEXT_KERNEL).fit(frame, y).predict_proba(frame)
+    model = GaussianProcessClassifier(TEXT_KERNEL).fit(raw, y)
+    np.testing.assert_allclose(model.predict_proba(raw), P, atol=1e-9)
+    assert model.feature_names_in_.tolist() == ["age", "sex", "town"]
+    skops_io = pytest.importorskip("skops.io")
+    loaded = skops_io.loads(skops_io.dumps(model), trusted=gpclass.trusted_types())
+    np.testing.assert_array_equal(loaded.predict_proba(raw), model.predict_proba(raw))
+    assert "town" in model.summary()
+
+
+def test_text_of_a_polars_frame(raw, y):
+    pl = pytest.importorskip("polars")
+    settings = {"optimizer": None}
+    P = GaussianProcessClassifier(TEXT_KERNEL, **settings).fit(raw, y).predict_proba(raw)
+    table = pl.DataFrame({name: raw[name].astype(object).tolist() for name in raw})
+    model = GaussianProcessClassifier(TEXT_KERNEL, **settings).fit(table, y)
+    np.testing.assert_array_equal(model.predict_proba(table), P)
+
+
+def test_a_new_level_differs_from_all(raw, y):
+    model = GaussianProcessClassifier(MixedRBF(10.0, ["sex", "town"]), optimizer=None).fit(raw, y)
+    first = raw.head(1).assign(town="Oxford")
+    second = raw.head(1).assign(town="Derby")
+    P = model.predict_proba(pd.concat([raw.head(1), first, second]))
+    np.testing.assert_array_equal(P[1], P[2])
+    assert (P[0] != P[1]).all()
+
+
+def test_text_that_the_kernel_does_not_see_is_left_out(raw, y):
+    kernel = ColumnKernel("age", RBF(10.0))
+    model = GaussianProcessClassifier(kernel, optimizer=None).fit(raw, y)
+    alone = GaussianProcessClassifier(kernel, optimizer=None).fit(raw[["age"]], y)
+    np.testing.assert_array_equal(model.predict_proba(raw), alone.predict_proba(raw[["age"]]))
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(1.0), ColumnKernel("town", RBF(1.0)), MixedRBF(1.0, "sex") + WhiteKernel()]
+)
+def test_text_that_a_kernel_takes_for_numbers_is_an_error(raw, y, kernel):
+    with pytest.raises(ValueError, match=r"string to float: '.*the columns (sex, )?town of X"):
+        GaussianProcessClassifier(kernel).fit(raw, y)
+
+
+def test_what_has_changed_since_the_fit_is_an_error(raw, y):
+    model = GaussianProcessClassifier(TEXT_KERNEL, optimizer=None).fit(raw, y)
+    with pytest.raises(ValueError, match="text in the column 'age', which had numbers in training"):
+        model.predict(raw.assign(age="old"))
+    with pytest.raises(ValueError, match=r"missing values in the columns town \(60\)"):
+        model.predict(raw.assign(town=None))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(raw[["town", "age", "sex"]])
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        model.predict(raw.assign(age=np.inf))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "words"),
+    [
+        (MixedRBF(1.0, 7), ValueError, "takes column 7 of X, which has 3 columns"),
+        (ColumnKernel(1.5, RBF()), TypeError, "positions or names, got 1.5"),
+        (MixedRBF([1.0] * 3, 1), ValueError, "length_scale has shape .* 2 continuous columns"),
+        (ColumnKernel("age", RBF([1.0, 2.0])), ValueError, "length_scale has shape"),
+        (MixedRBF(-1.0, 1), ValueError, "hyperparameters that are no finite numbers above zero"),
+    ],
+)
+def test_a_kernel_that_does_not_fit_the_frame_is_an_error(frame, y, kernel, error, words):
+    model = GaussianProcessClassifier(kernel)
+    with pytest.raises(error, match=words):
+        model.fit(frame, y)
+    assert not hasattr(model, "models_")

@@ -50,8 +50,8 @@ def test_a_summary_says_what_was_learnt():
         f"{alone:.3f})",
         f"kernel: {model.kernel_}",
         "columns that matter, by length-scale in standard deviations of the column:",
-        "  town                          0.5  another level multiplies the covariance by 0.14",
-        f"  age                      {relative:>8.3g}  gently curved",
+        "  town      0.5  another level multiplies the covariance by 0.14",
+        f"  age   {relative:>7.3g}  gently curved",
         "  do not matter: id, age",
         f"on 60 training rows: a probability above 0.9 in {np.mean(probabilities > 0.9):.0%}, the "
         f"most probable class right in {model.score(FRAME, Y):.0%}",
@@ -66,7 +66,7 @@ def test_a_summary_of_learning_and_of_several_problems():
     rest = gpc(RBF(1.0), multi_class="one_vs_rest", optimizer=None).fit(X, CLASSES)
     assert "the mean over 3 binary problems" in rest.summary()
     assert "kernel 3: RBF(length_scale=1)" in rest.summary()
-    joint = gpc(optimizer=None).fit(X, CLASSES)
+    joint = gpc(1.0 * RBF(1.0), optimizer=None).fit(X, CLASSES)
     assert joint.summary().count("\n") == 4
     pairs = gpc([RBF(1.0)] * 3, optimizer=None).fit(X, CLASSES, sample_weight=2.0 * (X[:, 1] < 1))
     assert "kernel 3: " in pairs.summary()

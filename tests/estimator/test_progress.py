@@ -1,10 +1,11 @@
 """The progress line goes to standard error, with rich and without."""
 
 import sys
+import threading
 
 import pytest
 
-from gpclass.estimator.progress import EvidenceProgress
+from gpclass.estimator.progress import EvidenceProgress, LiveLine, left
 
 
 @pytest.fixture(params=["rich", "plain"])
@@ -24,9 +25,56 @@ def test_the_line_counts_evaluations_and_keeps_the_best(console, capsys):
             progress.update(value)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines()[-1].endswith("evidence evaluation 3: best log evidence -3.5")
+    assert captured.err.splitlines()[-1] == "evidence evaluation 3 (0 s): best log evidence -3.5"
     assert captured.err.endswith("\n")
     assert (progress.count, progress.best) == (3, -3.5)
+
+
+def test_a_pipe_gets_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr("gpclass.estimator.progress.ELSEWHERE", 0.02)
+    seen = threading.Event()
+
+    def text():
+        seen.set()
+        return "at work"
+
+    with LiveLine(text):
+        assert seen.wait(30)
+    assert set(capsys.readouterr().err.splitlines()) == {"at work"}
+
+
+def test_a_terminal_gets_one_line(console, capsys, monkeypatch):
+    monkeypatch.setattr("gpclass.estimator.progress.ON_TERMINAL", 0.02)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    looks = []
+    enough = threading.Event()
+
+    def text():
+        looks.append(len(looks))
+        if len(looks) > 3:
+            enough.set()
+        return f"at work {len(looks)}"
+
+    with LiveLine(text):
+        assert enough.wait(30)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith(f"at work {len(looks)}")
+
+
+def test_the_rest_is_told_while_it_is_known():
+    assert left(10.0, 2, 6) == ", about 20 s left"
+    assert left(10.0, 0, 6) == left(10.0, 6, 6) == left(10.0, 7, 6) == ""
+
+
+def test_an_interruption_says_how_far_it_was(console, capsys):
+    def interrupted():
+        with EvidenceProgress(0) as progress:
+            progress.update(-1.0)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        interrupted()
+    assert stopped.value.__notes__ == ["interrupted after 1 evaluation of the evidence"]
 
 
 def test_nothing_is_said_unless_asked_for(console, capsys):

@@ -769,7 +769,7 @@ def test_learning_survives_where_a_kernel_fails_for_some_hyperparameters(fault):
     assert np.isnan(run.trace).sum() == run.n_rejected
     assert model.kernel_.k2.length_scale <= above
     assert model.log_marginal_likelihood_value_ > run.trace[0]
-    assert model.log_marginal_likelihood_value_ == np.nanmax(run.trace)
+    assert model.log_marginal_likelihood_value_ == pytest.approx(np.nanmax(run.trace), rel=1e-9)
     assert_sane(model, X, far_rows(2))
 
 

@@ -15,6 +15,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 
@@ -138,7 +140,7 @@ def test_one_value_and_gaps_are_a_gap():
 def test_objects_that_are_numbers(values):
     for column in (values, [None, *values], [np.nan, *values], [pd.NA, *values]):
         X = np.array(column, dtype=object)[:, None]
-        names = ["0", "0_missing"] if len(column) == 4 else ["0"]
+        names = ["x0", "x0_missing"] if len(column) == 4 else ["x0"]
         assert TableEncoder().fit(X).get_feature_names_out().tolist() == names
 
 
@@ -309,6 +311,14 @@ def test_new_columns_of_another_kind_are_named(bad, match):
         model.predict(NEW.assign(**bad))
 
 
+def test_frames_of_other_kinds_are_refused():
+    parts = pl.DataFrame({"age": AGE, "place": [{"x": 1.0, "y": 2.0}] * N})
+    with pytest.raises(ValueError, match="several parts: place"):
+        fitted(parts)
+    with pytest.raises(ValueError, match="2D"):
+        fitted(FRAME["age"].to_list())
+
+
 def test_names_are_taken_where_they_are_asked_for():
     X = pd.DataFrame({"age": AGE, "name": [f"patient {i}" for i in range(N)]})
     assert fitted(X, categorical_features=["name"]).X_train_.shape == (N, N + 1)
@@ -399,6 +409,23 @@ def test_weights_are_repetition():
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
 
 
+def test_every_entry_of_a_new_row_may_be_new_or_missing():
+    model = fitted(FRAME.dropna(), ILL[FRAME.notna().all(axis=1)])
+    unknown = pd.DataFrame({name: [None] for name in FRAME})
+    for new in (unknown, unknown.assign(town="Hof", grade=30)):
+        P = model.predict_proba(new)
+        assert np.isfinite(P).all()
+        assert P.sum() == pytest.approx(1.0)
+
+
+def test_cross_validation_of_a_frame():
+    X = FRAME.assign(town=np.where(np.arange(N) % 12 == 0, [f"T{i}" for i in range(N)], TOWN))
+    P = cross_val_predict(GaussianProcessClassifier(), X, ILL, cv=3, method="predict_proba")
+    assert np.isfinite(P).all()
+    search = GridSearchCV(GaussianProcessClassifier(), {"kernel": [None]}, cv=2).fit(X, ILL)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
 # ------------------------------------------------------------------ what is kept
 
 
@@ -412,6 +439,13 @@ def test_a_fitted_table_survives_pickle_and_skops():
     assert isinstance(other._inputs, MixedTable)
     encoder = skops.loads(skops.dumps(TableEncoder().fit(FRAME)), trusted=gpclass.trusted_types())
     np.testing.assert_array_equal(encoder.transform(NEW), encoded(FRAME, NEW))
+
+
+def test_what_was_learnt_is_a_kernel_of_encoded_columns():
+    model = fitted(FRAME)
+    gp = GaussianProcessClassifier(model.kernel_, optimizer=None)
+    P = make_pipeline(TableEncoder(), gp).fit(FRAME, ILL).predict_proba(NEW)
+    np.testing.assert_allclose(P, model.predict_proba(NEW), atol=1e-9)
 
 
 def test_the_encoder_is_a_transformer():

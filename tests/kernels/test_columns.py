@@ -120,6 +120,23 @@ def test_a_kernel_that_does_not_fit_its_table_is_refused(kernel, message):
         evaluate(kernel, X)
 
 
+@pytest.mark.parametrize("columns", [1.5, None, [True, False, True, False], [0, "age", 2.0]])
+def test_columns_are_positions_or_names(columns):
+    for kernel in (ColumnKernel(columns, RBF()), MixedRBF(1.0, columns)):
+        with pytest.raises(TypeError, match=r"positions or names, got (1\.5|None|True|2\.0)"):
+            evaluate(resolved(kernel, NAMES), X)
+
+
+def test_positions_may_be_of_any_integer_type():
+    kernels = [MixedRBF(1.0, columns) for columns in ([1, 3], np.array([1, 3]), range(1, 4, 2))]
+    for kernel in kernels:
+        assert repr(kernel) == repr(kernels[0])
+        back = from_recipe(to_recipe(kernel))
+        assert repr(back) == repr(kernels[0])
+        np.testing.assert_array_equal(evaluate(back, X), evaluate(kernels[0], X))
+    assert isinstance(to_recipe(kernels[2])["parameters"]["discrete"], list)
+
+
 def test_a_gram_matrix_has_no_columns():
     with pytest.raises(ValueError, match=r"not Precomputed\(\)"):
         evaluate(ColumnKernel(0, Precomputed()), np.eye(3))

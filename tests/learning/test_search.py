@@ -43,7 +43,7 @@ def test_few_rows_and_binary_problems_have_no_subset():
     assert Stages.of(make_problem(n=FEW.many_rows - 1), FEW).subset is None
     X = np.zeros((5000, 1))
     problem = BinaryProblem(RBF(), X, np.ones(5000), Probit(), EP())
-    assert Stages.of(problem, FEW) == (problem, problem, None)
+    assert Stages.of(problem, FEW).subset is None
 
 
 def test_a_subset_has_rows_and_weights_of_its_own():
@@ -92,7 +92,7 @@ def test_a_search_from_near_the_maximum_ends_there(name):
     found, alone = learn(problem, MANY), learn(problem)
     assert "rows led" in found.runs[0].message
     assert "rows led" not in alone.runs[0].message
-    np.testing.assert_allclose(found.theta, alone.theta, atol=1e-5)
+    np.testing.assert_allclose(found.theta, alone.theta, atol=1e-4)
 
 
 def test_a_subset_leads_out_of_a_bad_start():
@@ -232,7 +232,9 @@ def test_precomputed_kernels_and_weights_are_led():
 
 def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows():
     few = make_problem(n=30)
-    assert Stages.of(few, MANY) == (few, few, None)
+    searching, refining, subset = Stages.of(few, MANY)
+    assert (refining, subset) == (few, None)
+    assert searching.inference.tol > few.inference.tol
     problem = make_problem()
     stages = Stages.of(problem, MANY)
     tolerances = [one.inference.tol for one in (stages.searching, stages.refining, problem)]

@@ -1,4 +1,4 @@
-"""The named tables of the local folder and of OpenML: which file, which columns, which checksum."""
+"""The named tables: of scikit-learn, of OpenML, and the folder's files, columns and checksums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Table = tuple[Any, NDArray[Any]]
+
+
+SKLEARN_TABLES = {
+    "breast_cancer": "Breast Cancer Wisconsin (Diagnostic), 569 rows, 30 features",
+    "digits": "8x8 images of digits, 1797 rows, 64 features, 10 classes",
+    "iris": "iris flowers, 150 rows, 4 features, 3 classes",
+    "wine": "Italian wines by cultivar, 178 rows, 13 features, 3 classes",
+}
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ def main() -> None:
         warnings.showwarning = _show_warning
         try:
             _run()
-        except (ValueError, OSError, ImportError) as error:
+        except (ValueError, OSError, ImportError, MemoryError) as error:
             print(f"gpclass: {_one_line(error)}", file=sys.stderr)
             raise SystemExit(2) from None
+        except KeyboardInterrupt:  # before a command began
+            raise SystemExit(130) from None
 
 
 def _run() -> None:

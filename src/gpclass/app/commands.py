@@ -1,49 +1,65 @@
 """What the commands do; the heavy imports are inside them, so that ``gpclass --help`` is quick."""
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
+from typer.core import TyperGroup
 
 from gpclass._version import __version__
+from gpclass.app.options import (
+    DATA_SETS,
+    Data,
+    Encoding,
+    Ids,
+    Inference,
+    Jobs,
+    Json,
+    Likelihood,
+    MultiClass,
+    Restarts,
+    Seed,
+    Sep,
+    Target,
+    given,
+    reading,
+)
 
 if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
 
+
+@final
+class _Commands(TyperGroup):
+    """The commands, which say what is left when they are interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an interruption ends with exit status 130."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            # the last note is of the outermost work
+            said = getattr(error, "__notes__", ["interrupted"])[-1]
+            print(f"gpclass: {said}; nothing was written.", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Gaussian process classification with honest class probabilities.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-Target = Annotated[str | None, typer.Option(help="The class column of a file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on stdout.")]
-Seed = Annotated[int, typer.Option(help="Seed of folds and restarts.")]
-Likelihood = Annotated[
-    str | None, typer.Option(help="What a label says about the latent, such as logit.")
-]
-Inference = Annotated[
-    str | None, typer.Option(help="How the posterior is approximated, such as laplace.")
-]
-MultiClass = Annotated[
-    str | None,
-    typer.Option(
-        help="What more than two classes are: joint, differences, one_vs_rest or one_vs_one."
-    ),
-]
-Restarts = Annotated[
-    int | None, typer.Option(min=0, help="Further starts of the learning of the kernel.")
-]
-Jobs = Annotated[int | None, typer.Option(help="Processes; -1 for one a core.")]
 
 
 def _print_version(show: bool) -> None:
@@ -64,22 +80,17 @@ def _common(
     pass
 
 
-def _given(*values: Any) -> dict[str, Any]:
-    """Return the estimator's arguments that were given; the others keep its defaults."""
-    names = ("likelihood", "inference", "multi_class", "n_restarts_optimizer", "n_jobs")
-    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
-
-
 def _print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, indent=2, allow_nan=False))
 
 
-@app.command()
+@app.command(epilog=DATA_SETS)
 def evaluate(
-    data: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="A data set's name, CSV or Parquet.")
-    ],
+    data: Data,
     target: Target = None,
+    ids: Ids = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
     picture: Annotated[
         Path | None, typer.Option(help="Save reliability and error-reject curves here.")
@@ -95,14 +106,15 @@ def evaluate(
     """Cross-validate beside scikit-learn's GP classifier and logistic regression."""
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes, compare, default_models
+    from gpclass.app.tables import whole_file
 
-    options = _given(likelihood, inference, multi_class, restarts, n_jobs)
+    options = given(likelihood, inference, multi_class, restarts, n_jobs)
     if picture is not None:
-        _check_picture(picture)
-    dataset = load_dataset(data, target)
+        _check_picture(picture, Path(data))
+    dataset = load_dataset(data, target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
-    with _progress_bar("cross-validation") as progress:
+    with _counted_fits() as progress:
         comparison = compare(
             models, dataset.X, dataset.y, n_splits=folds, random_state=seed, progress=progress
         )
@@ -114,8 +126,8 @@ def evaluate(
         figure = probability_figure(
             dataset.y, comparison.probabilities, labels=comparison.classes, title=title
         )
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(picture, dpi=150)
+        with whole_file(picture) as part:
+            figure.savefig(part, dpi=150)
     if as_json:
         about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
         about |= {"target": dataset.target, "features": d}
@@ -127,11 +139,14 @@ def evaluate(
         print(f"picture: {picture}")
 
 
-@app.command()
+@app.command(epilog=DATA_SETS)
 def fit(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="CSV or Parquet.")],
+    data: Data,
     out: Annotated[Path, typer.Option(help="The model file to write, ending in .skops.")],
     target: Target = None,
+    ids: Ids = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     seed: Seed = 0,
     likelihood: Likelihood = None,
@@ -144,16 +159,18 @@ def fit(
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes
     from gpclass.app.model_file import require_skops, save_model
+    from gpclass.app.tables import check_output
     from gpclass.estimator.classifier import GaussianProcessClassifier
 
-    options = _given(likelihood, inference, multi_class, restarts, n_jobs)
+    options = given(likelihood, inference, multi_class, restarts, n_jobs)
     require_skops()
     if out.suffix != ".skops":
         raise ValueError(f"the model file {out} must end in .skops.")
-    dataset = load_dataset(data, target)
+    check_output(out, Path(data))
+    dataset = load_dataset(data, target, reading(sep, encoding, ids))
     classes = check_classes(dataset.y, name=dataset.target)
     X = dataset.X
-    classifier = GaussianProcessClassifier(random_state=seed).set_params(**options)
+    classifier = GaussianProcessClassifier(random_state=seed, verbose=1).set_params(**options)
     start = time.perf_counter()
     classifier.fit(X, dataset.y)
     seconds = time.perf_counter() - start
@@ -184,32 +201,51 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL.skops", help="From gpclass fit.")],
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet.")],
-    out: Annotated[Path, typer.Option(help="The CSV or Parquet file to write.")],
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, TSV or Parquet file.")],
+    out: Annotated[Path, typer.Option(help="The file to write: CSV, TSV or Parquet.")],
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="COLUMN", help="A column to copy; may be repeated."),
+    ] = None,
+    loss: Annotated[
+        Path | None,
+        typer.Option(
+            help="Losses, a CSV file: a row for each class that a case is of, a column for each "
+            "that is decided for, and one called reject if cases may be rejected."
+        ),
+    ] = None,
+    reject_cost: Annotated[
+        float | None, typer.Option(help="The loss of rejecting a case, whatever its class.")
+    ] = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
-    """Write class probabilities for the rows of a table."""
+    """Write class probabilities, and decisions by a loss, for the rows of a table."""
+    from gpclass.app.losses import REJECTED, decisions, read_loss
     from gpclass.app.model_file import load_model
-    from gpclass.app.tables import check_suffix, read_table, require_pandas, write_table
+    from gpclass.app.tables import check_output, check_suffix, read_table, write_table
 
     check_suffix(out)
+    check_output(out, model, data, *([loss] if loss else []))
     classifier = load_model(model)
-    frame, _ = read_table(data)
-    missing = [name for name in classifier.feature_names_in_ if name not in frame.columns]
-    if missing:
-        raise ValueError(
-            f"{data.name} lacks columns that the model was fitted to: {', '.join(missing)}."
-        )
-    try:
-        proba = classifier.predict_proba(frame)
-    except ValueError as error:
-        raise ValueError(f"{data.name}: {error}") from error
     classes = classifier.classes_
+    losses = None if loss is None else read_loss(loss, classes)
+    frame = read_table(data, reading(sep, encoding, ids)).frame
+    proba = _probabilities(classifier, frame, data)
     predicted = classes[proba.argmax(axis=1)]
-    table = require_pandas().DataFrame(proba, columns=[f"probability_{c}" for c in classes])
-    table["predicted"] = predicted
+    columns = {f"probability_{c}": p for c, p in zip(classes, proba.T, strict=True)}
+    columns["predicted"] = predicted
+    names, chosen = [*map(str, classes)], predicted.astype(str)
+    if losses is not None or reject_cost is not None:
+        chosen = columns["decision"] = decisions(proba, classes, losses, reject_cost)
+        names = list(dict.fromkeys([*names, REJECTED]))
+    taken = [name for name in ids or [] if name in columns]
+    if taken:
+        raise ValueError(f"the id {taken[0]!r} has the name of a column of the predictions.")
+    table = frame[list(ids or [])].assign(**columns)
     write_table(table, out)
-    counts = {str(c): int((predicted == c).sum()) for c in classes}
+    counts = {name: int((chosen == name).sum()) for name in names}
     if as_json:
         _print_json(
             {
@@ -225,29 +261,55 @@ def predict(
     print(f"predictions: {out}")
 
 
-def _check_picture(picture: Path) -> None:
-    """Refuse an unknown picture format before the minutes of work and not after."""
+def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
+    """Class probabilities of the rows of a file; a ValueError names it."""
+    from gpclass.estimator.inputs import listed
+
+    missing = [name for name in classifier.feature_names_in_ if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"{data.name} lacks columns that the model was fitted to: {listed(missing)}."
+        )
+    try:
+        return classifier.predict_proba(frame)
+    except ValueError as error:
+        raise ValueError(f"{data.name}: {error}") from error
+
+
+def _check_picture(picture: Path, data: Path) -> None:
+    """Refuse a picture that cannot be written before the minutes of work and not after."""
+    from gpclass.app.tables import check_output
     from gpclass.decision.display import require_matplotlib
 
     figure = require_matplotlib("matplotlib.figure").Figure()
     formats = sorted(figure.canvas.get_supported_filetypes())
     if picture.suffix.lstrip(".").lower() not in formats:
         raise ValueError(f"the picture {picture} must end in one of .{', .'.join(formats)}.")
+    check_output(picture, data)
 
 
 @contextmanager
-def _progress_bar(title: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar over the fits of a comparison, on stderr."""
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
+def _counted_fits() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on stderr on the fits of a comparison."""
+    from gpclass.estimator.progress import LiveLine, duration, left
 
-        def show(name: str, done: int, total: int) -> None:
-            # Padded, so that the bar stays where it is as the names change.
-            description = f"{title}: {name}" if name else title
-            bar.update(task, description=f"{description:<46}", completed=done, total=total)
+    name, done, total, start = "", 0, 0, time.perf_counter()
 
-        yield show
+    def text() -> str:
+        seconds = time.perf_counter() - start
+        used = f"{duration(seconds)}{left(seconds, done, total)}"
+        return f"cross-validation: {done} of {total} fits ({used}) {name}".rstrip()
+
+    def show(*state: Any) -> None:
+        nonlocal name, done, total
+        name, done, total = state
+
+    with LiveLine(text):
+        try:
+            yield show
+        except KeyboardInterrupt as error:
+            error.add_note(f"interrupted after {done} of {total} fits")
+            raise
 
 
 # Heading, score, factor, decimals, and whether small or large is better (0: neither is marked).

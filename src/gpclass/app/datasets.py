@@ -15,18 +15,19 @@ from urllib.error import URLError
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, FolderTable
-from gpclass.app.tables import SUFFIXES, class_labels, read_table, require_pandas, unpacked
+from gpclass.app._recipes import FOLDER_TABLES, OPENML_TABLES, SHA256, SKLEARN_TABLES, FolderTable
+from gpclass.app.tables import (
+    FOUND,
+    SUFFIXES,
+    Reading,
+    class_labels,
+    read_table,
+    require_pandas,
+    unpacked,
+)
 from gpclass.estimator.inputs import TableEncoder, listed
 
 DATA_VARIABLE = "GPCLASS_DATA"
-
-_SKLEARN_TABLES = {
-    "breast_cancer": "Breast Cancer Wisconsin (Diagnostic), 569 rows, 30 features",
-    "digits": "8x8 images of digits, 1797 rows, 64 features, 10 classes",
-    "iris": "iris flowers, 150 rows, 4 features, 3 classes",
-    "wine": "Italian wines by cultivar, 178 rows, 13 features, 3 classes",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ def list_datasets() -> dict[str, str]:
     >>> list_datasets()["iris"]
     'scikit-learn: iris flowers, 150 rows, 4 features, 3 classes'
     """
-    known = {name: f"scikit-learn: {about}" for name, about in _SKLEARN_TABLES.items()}
+    known = {name: f"scikit-learn: {about}" for name, about in SKLEARN_TABLES.items()}
     known |= {
         name: f"{DATA_VARIABLE} folder: {table.description}"
         for name, table in FOLDER_TABLES.items()
@@ -79,15 +80,20 @@ def list_datasets() -> dict[str, str]:
     return dict(sorted(known.items()))
 
 
-def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dataset:
-    """Load a named data set, a CSV or Parquet file, or an OpenML table.
+def load_dataset(
+    name_or_path: str | os.PathLike[str], target: str | None = None, reading: Reading = FOUND
+) -> Dataset:
+    """Load a named data set, a CSV, TSV or Parquet file, or an OpenML table.
 
     Parameters
     ----------
     name_or_path : str or path
-        A name of `list_datasets`, ``openml:ID``, or a .csv, .csv.gz, .parquet or .pq file.
+        A name of `list_datasets`, ``openml:ID``, or a file that ends in .csv, .tsv (either with
+        .gz), .parquet or .pq.
     target : str, default=None
-        The class column; needed for a file.
+        The class column; needed for a file. Rows without a class are left out.
+    reading : Reading, default=Reading()
+        Separator and encoding of a file, and its columns that are no features.
 
     Raises
     ------
@@ -96,6 +102,11 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     FileNotFoundError, ConnectionError, ImportError
         If the file or the local folder, OpenML, or pandas is missing.
 
+    Warns
+    -----
+    UserWarning
+        Where rows have no class, or an encoding was guessed.
+
     Examples
     --------
     >>> from gpclass.app.datasets import load_dataset
@@ -103,7 +114,11 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
     (150, 4)
     """
     name = os.fspath(name_or_path)
-    if name in _SKLEARN_TABLES:
+    if reading != FOUND and (name in list_datasets() or name.startswith("openml:")):
+        raise ValueError(
+            f"{name} is a named data set; --sep, --encoding and --id are for files alone."
+        )
+    if name in SKLEARN_TABLES:
         _fixed_target(name, "target", target)
         return _load_sklearn(name)
     if name in FOLDER_TABLES:
@@ -117,7 +132,7 @@ def load_dataset(name_or_path: str | os.PathLike[str], target: str | None = None
         if not (number.isascii() and number.isdecimal()):
             raise ValueError(f"{name!r} must be openml: and a number, such as openml:40.")
         return _load_openml(int(number), target, None)
-    return _load_file(Path(name), target)
+    return _load_file(Path(name), target, reading)
 
 
 def _fixed_target(name: str, fixed: str, target: str | None) -> None:
@@ -136,7 +151,7 @@ def _load_sklearn(name: str) -> Dataset:
     if name != "digits":
         y = np.asarray(bunch.target_names).astype(str)[y]
     source = f"sklearn.datasets.load_{name}"
-    return Dataset(name, bunch.data, y, "target", _SKLEARN_TABLES[name], source)
+    return Dataset(name, bunch.data, y, "target", SKLEARN_TABLES[name], source)
 
 
 def _load_folder(name: str, table: FolderTable) -> Dataset:
@@ -198,22 +213,34 @@ def _load_openml(data_id: int, target: str | None, name: str | None) -> Dataset:
     )
 
 
-def _load_file(path: Path, target: str | None) -> Dataset:
+def _load_file(path: Path, target: str | None, reading: Reading) -> Dataset:
     if not path.exists() and not path.name.lower().endswith(SUFFIXES):
         raise ValueError(
             f"{str(path)!r} is neither a file that ends in {', '.join(SUFFIXES)} nor a known data "
             f"set; the names are {listed(list_datasets(), 99)}."
         )
-    frame, content = read_table(path)
+    table = read_table(path, reading)
+    frame = table.frame
     if target is None:
         raise ValueError(f"{path} needs a target; its columns are {listed(frame.columns)}.")
+    table.check_columns(path, target)
+    if target in reading.ids:
+        raise ValueError(f"{target!r} is given both as the target and as an id (--id).")
+    first = frame.columns[0]
+    if first == "Unnamed: 0" and first not in (target, *reading.ids) and frame[first].is_unique:
+        warnings.warn(
+            f"{path.name}: the first column has no name and another value in each row; it is taken "
+            "for the names of the rows and left out",
+            stacklevel=2,
+        )
+        frame = frame.drop(columns=first)
     return _from_frame(
-        frame,
+        frame.drop(columns=list(reading.ids)),
         target,
         name=path.name,
         description=f"{len(frame)} rows of {path.name}",
         source=str(path),
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=hashlib.sha256(table.content).hexdigest(),
     )
 
 
@@ -222,6 +249,16 @@ def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
         raise ValueError(
             f"{about['name']} has no column {target!r}; its columns are {listed(frame.columns)}."
         )
+    missing = frame[target].isna()
+    if missing.all():
+        raise ValueError(f"the target {target!r} of {about['name']} has no value in any row.")
+    if missing.any():
+        warnings.warn(
+            f"{about['name']}: {missing.sum()} of {len(frame)} rows have no class in {target!r} "
+            "and are left out",
+            stacklevel=2,
+        )
+        frame = frame[~missing].reset_index(drop=True)
     X = frame.drop(columns=target)
     if X.shape[1] == 0:
         raise ValueError(f"{about['name']} has no feature column.")
@@ -229,7 +266,4 @@ def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
         TableEncoder().fit(X)  # before minutes of work
     except ValueError as error:
         raise ValueError(f"{about['name']}: {error}") from error
-    missing = int(frame[target].isna().sum())
-    if missing:
-        raise ValueError(f"the target {target!r} of {about['name']} has {missing} missing values.")
     return Dataset(X=X, y=class_labels(frame[target]), target=target, **about)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from gpclass._version import __version__
-from gpclass.app.tables import require
+from gpclass.app.tables import require, whole_file
 from gpclass.estimator.saving import trusted_types
 
 _FORMAT = {"format": "gpclass model", "format_version": 3}
@@ -18,9 +18,9 @@ def require_skops() -> Any:
 def save_model(classifier: Any, target: str, path: Path) -> None:
     """Write a fitted classifier and the name of the class column; make the folder if need be."""
     skops_io = require_skops()
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = _FORMAT | {"written_by": __version__, "target": target, "model": classifier}
-    skops_io.dump(content, path, compression=8)
+    with whole_file(path) as part:
+        skops_io.dump(content, part, compression=8)
 
 
 def load_model(path: Path) -> Any:

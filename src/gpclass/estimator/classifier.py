@@ -93,7 +93,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     n_jobs : int, default=None
         Processes for restarts or binary problems. The result does not depend on it.
     verbose : int, default=0
-        1 shows a line of progress.
+        1 shows on stderr how far learning is, and about how long it will go on.
 
     Attributes
     ----------
@@ -201,9 +201,13 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
             Naming the argument that is wrong. What an earlier fit learnt stays.
         NotPositiveDefiniteError
             A ValueError, where the kernel is not positive semi-definite on X.
+        NotEnoughMemoryError
+            A MemoryError, before the kernel is evaluated.
 
         Warns
         -----
+        CostWarning
+            Where the fit needs half of the free memory, or may take more than ten minutes.
         ConvergenceWarning
             Where an inference did not converge, or a hyperparameter of a kernel that was given
             ended on a bound.

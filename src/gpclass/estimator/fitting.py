@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.bounds import message_of_bounds
+from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
@@ -58,8 +59,10 @@ def learn_models(
     inits: list[Any] = [None] * len(problems)
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
+    cost = Cost.of(problems, learner, starts, estimator.n_jobs)
+    cost.tell()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
-    with EvidenceProgress(int(estimator.verbose)) as progress:
+    with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
         learned = learn_all(
             learners, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
         )

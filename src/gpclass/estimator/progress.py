@@ -1,45 +1,123 @@
-"""A progress line over evidence evaluations: by rich where it is installed, else plain text."""
+"""How far a long piece of work is: a line on stderr that changes."""
 
 import importlib.util
 import sys
-from typing import Any, Self, final
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self, final
+
+# Seconds between two looks at the text: on a terminal, and in a file or a pipe.
+ON_TERMINAL: Final = 1.0
+ELSEWHERE: Final = 10.0
+
+
+@final
+class LiveLine:
+    """Shows a changing text on stderr while work goes on, and leaves its last state standing.
+
+    On a terminal it is one line, by rich where that is installed; elsewhere a line every ten
+    seconds. A thread looks at the text, so that a step of minutes is no silence.
+    """
+
+    def __init__(self, text: Callable[[], str], *, shown: bool = True) -> None:
+        self._text, self._shown = text, shown
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._status: Any = None
+
+    def __enter__(self) -> Self:
+        """Start to show the text."""
+        if self._shown:
+            terminal = sys.stderr.isatty()
+            if terminal and importlib.util.find_spec("rich") is not None:
+                from rich.console import Console
+
+                self._status = Console(stderr=True).status(self._text())
+                self._status.start()
+            self._thread = threading.Thread(target=self._look, args=(terminal,), daemon=True)
+            self._thread.start()
+        return self
+
+    def _look(self, terminal: bool) -> None:
+        while not self._done.wait(ON_TERMINAL if terminal else ELSEWHERE):
+            if self._status is not None:
+                self._status.update(self._text())
+            else:
+                start, end = ("\r", "") if terminal else ("", "\n")
+                print(f"{start}{self._text()}", end=end, file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last text standing, whatever happened."""
+        if self._thread is None:
+            return
+        self._done.set()
+        self._thread.join()
+        if self._status is not None:
+            self._status.stop()
+        # on a terminal without rich, over the line that stands there
+        start = "\r" if sys.stderr.isatty() and self._status is None else ""
+        print(f"{start}{self._text()}", file=sys.stderr, flush=True)
 
 
 @final
 class EvidenceProgress:
-    """Shows, unless ``verbose`` is 0, how often the evidence was evaluated, and the best so far."""
+    """Counts the evaluations of the evidence; shown unless ``verbose`` is 0.
 
-    def __init__(self, verbose: int) -> None:
-        self.verbose = verbose
+    ``expected`` is how many such fits usually take, by which the rest is foretold. Whoever
+    interrupts a fit is told how far it was.
+    """
+
+    def __init__(self, verbose: int, expected: int = 0) -> None:
         self.count = 0
         self.best = -float("inf")
-        self._status: Any = None
+        self._expected = expected
+        self._start = self._last = time.perf_counter()
+        self._line = LiveLine(self._text, shown=bool(verbose))
 
     def __enter__(self) -> Self:
         """Start the line."""
-        if self.verbose and importlib.util.find_spec("rich") is not None:
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status("learning by the evidence")
-            self._status.start()
+        self._line.__enter__()
         return self
 
     def update(self, log_evidence: float) -> None:
         """Count one evaluation."""
         self.count += 1
+        self._last = time.perf_counter()
         self.best = max(self.best, log_evidence)
-        if self._status is not None:
-            self._status.update(self._line())
-        elif self.verbose:
-            print(f"\r{self._line()}", end="", file=sys.stderr, flush=True)
 
-    def _line(self) -> str:
-        return f"evidence evaluation {self.count}: best log evidence {self.best:.6g}"
+    def _text(self) -> str:
+        seconds = time.perf_counter() - self._start
+        if self.count == 0:
+            return f"learning by the evidence ({duration(seconds)})"
+        rest = left(self._last - self._start, self.count, self._expected)
+        return (
+            f"evidence evaluation {self.count} ({duration(seconds)}{rest}): best log evidence "
+            f"{self.best:.6g}"
+        )
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Leave the last line standing."""
-        if self._status is not None:
-            self._status.stop()
-        if self.verbose and self.count:
-            # rich has wiped its line; a plain one lacks its end
-            print(self._line() if self._status is not None else "", file=sys.stderr)
+        self._expected = 0
+        self._line.__exit__()
+        if isinstance(error, KeyboardInterrupt):
+            plural = "" if self.count == 1 else "s"
+            error.add_note(f"interrupted after {self.count} evaluation{plural} of the evidence")
+
+
+def left(seconds: float, done: int, expected: int) -> str:
+    """What follows the seconds that were used: how many are expected, "" where that is unknown."""
+    if not 0 < done < expected:
+        return ""
+    return f", about {duration(seconds * (expected - done) / done)} left"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, rounded for people.
+
+    >>> [duration(seconds) for seconds in (3.2, 100, 5000, 200_000)]
+    ['3 s', '100 s', '83 min', '56 h']
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -13,11 +13,7 @@ MOST_COLUMNS: Final = 20
 MOST_ROWS: Final = 1000
 SURE: Final = 0.9
 # What a length-scale of up to so many standard deviations of the column means.
-EFFECTS: Final = (
-    (1.0, "bends within its range"),
-    (5.0, "gently curved"),
-    (np.inf, "nearly linear"),
-)
+EFFECTS: Final = ((1.0, "bends in its range"), (5.0, "gently curved"), (np.inf, "nearly linear"))
 
 
 def summary_of(model: Any) -> str:
@@ -68,8 +64,9 @@ def _columns(model: Any, kernel: Any, X: Any) -> Iterator[str]:
         names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])])
     yield "columns that matter, by length-scale in standard deviations of the column:"
     matter = sorted((one for one in scales if one.matters), key=lambda one: one.relative)
+    width = max((len(names[one.column]) for one in matter), default=0)
     for one in matter[:MOST_COLUMNS]:
-        yield f"  {names[one.column]:<24} {one.relative:>8.3g}  {_effect(one)}"
+        yield f"  {names[one.column]:<{width}}  {one.relative:>7.3g}  {_effect(one)}"
     for words, rest in (
         ("matter less", matter[MOST_COLUMNS:]),
         ("do not matter", [one for one in scales if not one.matters]),

@@ -1,5 +1,6 @@
 """Rows, their weights (powers of the likelihood terms) and the classes that they have."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,8 @@ Array = NDArray[np.float64]
 
 # Weights are counts of rows; in a sum with one of more than this, float64 loses a weight of 1.
 LARGEST_WEIGHT: Final = 1e15
+# What scikit-learn says of a class for each row.
+MANY_CLASSES: Final = "The number of unique classes is greater than 50%"
 
 
 class Rows(NamedTuple):
@@ -28,8 +31,11 @@ class Rows(NamedTuple):
 
 
 def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
-    """Read labels and weights; raises as `row_weights`, and for fewer than two classes."""
-    check_classification_targets(y)
+    """Read labels and weights; raises as `row_weights` and `check_target`, and for one class."""
+    with warnings.catch_warnings():
+        # said of what `check_target` refuses
+        warnings.filterwarnings("ignore", message=MANY_CLASSES)
+        check_classification_targets(y)
     weights = row_weights(X, y, sample_weight, class_weight)
     used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
     classes, codes = np.unique(y if used is None else y[used], return_inverse=True)
@@ -39,7 +45,20 @@ def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) ->
             f"{len(classes)} class (only {classes.tolist()})"
             + ("" if used is None else " among the rows of positive weight")
         )
+    check_target(len(classes), len(codes))
     return Rows(weights, used, classes, codes)
+
+
+def check_target(n_classes: int, n_rows: int, name: str = "y") -> None:
+    """Refuse a target that looks like an id or a number: more classes than half of 21 rows or more.
+
+    There scikit-learn warns.
+    """
+    if n_rows > 20 and n_classes > n_rows / 2:
+        raise ValueError(
+            f"{name} has {n_classes} classes in {n_rows} rows, as an id or a number has, and not a "
+            "class: take another target, or put it into a few groups"
+        )
 
 
 def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:

@@ -10,8 +10,8 @@ A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol, final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, final
 
 from gpclass.inference import EP, InferenceMethod, Laplace
 from gpclass.inference.cavities import copies_of
@@ -58,19 +58,9 @@ LatentPosterior = ClassPosterior | DifferencePosterior
 class JointScheme(ABC):
     """One joint model: what it runs, what predicts, and its class probabilities."""
 
-    # whether the evidence is stationary in the sites, so that a loose tolerance serves
-    loosens: ClassVar[bool] = False
-
     @abstractmethod
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """Likelihood of the joint model, from the one asked for; ValueError where there is none."""
-
-    @final
-    def loosened(self, method: InferenceMethod, tol: float) -> InferenceMethod:
-        """The method with a tolerance of at least ``tol`` where that saves time, else itself."""
-        if not (self.loosens and isinstance(method, EP)):
-            return method
-        return replace(method, tol=max(method.tol, tol))
 
     @abstractmethod
     def n_sites(self, n: int, n_classes: int) -> int:
@@ -124,10 +114,6 @@ class Softmax(JointScheme):
 @dataclass(frozen=True)
 class MultinomialProbit(JointScheme):
     """The multinomial probit by nested EP (Riihimäki, Jylänki & Vehtari, JMLR 2013)."""
-
-    # EP's evidence is stationary in the sites: at 1e-5 it was off by 1e-12 of it, and its gradient
-    # by 3e-6 of the largest entry, or 2e-3 where signal variances are vast and all entries small.
-    loosens: ClassVar[bool] = True
 
     def likelihood_of(self, likelihood: Likelihood, method: InferenceMethod) -> Likelihood:
         """The probit alone."""

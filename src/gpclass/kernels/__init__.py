@@ -20,7 +20,7 @@ from gpclass.kernels.precomputed import (
 )
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
-from gpclass.kernels.scales import ColumnScale, column_scales
+from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
 
 __all__ = [
     "ColumnKernel",
@@ -29,6 +29,7 @@ __all__ = [
     "MixedRBF",
     "Precomputed",
     "column_scales",
+    "columns_as_numbers",
     "cross",
     "default_kernel",
     "diagonal",

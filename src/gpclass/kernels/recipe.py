@@ -25,7 +25,7 @@ def to_recipe(kernel: Any) -> Any:
 
     A user's own class is returned as it is.
     """
-    if isinstance(kernel, list):
+    if isinstance(kernel, list | range):
         return [to_recipe(one) for one in kernel]
     if KNOWN.get(type(kernel).__name__) is not type(kernel):
         return kernel

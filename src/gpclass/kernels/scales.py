@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import RBF, Exponentiation, Product, Sum
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Exponentiation,
+    Product,
+    Sum,
+    WhiteKernel,
+)
 
 from gpclass.kernels.columns import ColumnKernel
 from gpclass.kernels.mixed import MixedRBF
@@ -56,6 +63,31 @@ def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
             relative = length if discrete else float(length / spread[column])
             found.append(ColumnScale(parameter, column, length, relative, discrete, bool(matters)))
     return found
+
+
+def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
+    """Columns of a table that a kernel takes for numbers, and does not just compare or leave out.
+
+    Examples
+    --------
+    >>> from gpclass.kernels import ColumnKernel, MixedRBF, columns_as_numbers
+    >>> columns_as_numbers(ColumnKernel([1, 3], MixedRBF(discrete=1)), 4)
+    {1}
+    """
+    return set(_numbers(kernel, np.arange(n_columns)).tolist())
+
+
+def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
+    if isinstance(kernel, Sum | Product):
+        return np.union1d(_numbers(kernel.k1, columns), _numbers(kernel.k2, columns))
+    if isinstance(kernel, Exponentiation):
+        return _numbers(kernel.kernel, columns)
+    if isinstance(kernel, ColumnKernel):
+        seen = pick(kernel.columns, kernel.positions, len(columns))
+        return _numbers(kernel.kernel, columns[seen])
+    if isinstance(kernel, MixedRBF):
+        return np.delete(columns, pick(kernel.discrete, kernel.positions, len(columns)))
+    return columns[:0] if isinstance(kernel, ConstantKernel | WhiteKernel) else columns
 
 
 _Scale = tuple[str, int, float, bool]

@@ -11,7 +11,8 @@ from gpclass.linalg import Array
 
 def as_list(columns: Any) -> list[Any]:
     """Columns as a list, also where just one is given."""
-    return [columns] if np.ndim(columns) == 0 else list(columns)
+    given = [columns] if np.ndim(columns) == 0 else list(columns)
+    return [int(one) if isinstance(one, np.integer) else one for one in given]
 
 
 def has_names(columns: Any) -> bool:
@@ -20,11 +21,16 @@ def has_names(columns: Any) -> bool:
 
 
 def find(columns: Any, names: Sequence[str] | None) -> list[int]:
-    """Positions of columns in a table of these names; ValueError where one is not there."""
+    """Positions of columns in a table of these names; ValueError where one is not there.
+
+    TypeError for what is neither a name nor a number.
+    """
     found = []
     for column in as_list(columns):
-        if not isinstance(column, str):
-            found.append(int(column))
+        if isinstance(column, int) and not isinstance(column, bool):
+            found.append(column)
+        elif not isinstance(column, str):
+            raise TypeError(f"columns of a kernel are positions or names, got {column!r}")
         elif names is None:
             raise ValueError(
                 f"the kernel names the column {column!r}, but the columns of X have no names: "

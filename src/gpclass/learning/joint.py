@@ -78,11 +78,6 @@ class JointProblem(Problem):
         """Covariances of training and new inputs, and prior variances: of all classes or each."""
         return self.prior_form.cross(self.kernels, self.inputs, X_new)
 
-    def loosened(self, tol: float) -> "JointProblem":
-        """With inference no finer than ``tol``, where the scheme says that this is enough."""
-        inference = self.scheme.loosened(self.inference, tol)
-        return self if inference == self.inference else replace(self, inference=inference)
-
     def subset(self, step: int) -> "JointProblem":
         """Every so many rows: the evidence of a fourth of them costs a 64th."""
         chosen = np.arange(0, len(self.codes), step)

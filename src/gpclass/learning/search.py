@@ -24,10 +24,10 @@ class SearchSettings:
     gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
     the objective's relative ``noise``; the gradient, whose noise is as small, can.
 
-    Inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at ``searching_ftol``, and
-    from ``many_rows`` on to ``learning_tol`` after it. The latter moves the evidence by 1e-12 of it
-    (``slack``: a smaller gain is not worth another step) and an entry of its gradient by 3e-6 of the
-    largest. With fewer rows, weights are repetition of rows after learning too.
+    Inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at ``searching_ftol``,
+    and from ``many_rows`` on to ``learning_tol`` after it, where a gain below ``slack`` of the
+    evidence is not worth another step. With fewer rows the end is as fine as inference itself:
+    weights are repetition of rows after learning too.
 
     A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpclass.estimator.inputs.base import Inputs
+from gpclass.estimator.inputs.coded import CodedFrame
 from gpclass.estimator.inputs.columns import listed
 from gpclass.estimator.inputs.kinds import (
     CovarianceMatrix,
@@ -15,6 +16,7 @@ from gpclass.estimator.inputs.mixed import MixedTable, TableEncoder, with_any_ta
 
 __all__ = [
     "KINDS",
+    "CodedFrame",
     "CovarianceMatrix",
     "FloatTable",
     "Inputs",
@@ -28,7 +30,7 @@ __all__ = [
     "with_any_table",
 ]
 
-KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, MixedTable, FloatTable, Objects)
+KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, MixedTable, CodedFrame, FloatTable, Objects)
 
 
 def inputs_of(kernel: Any, X: Any) -> Inputs:

@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 def is_frame(X: Any) -> bool:
     """Whether X is a frame of pandas or polars; neither is imported."""
-    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+    return any(hasattr(X, name) for name in ("iloc", "get_columns")) and hasattr(X, "columns")
 
 
 def as_table(X: Any, estimator: BaseEstimator) -> Any:
@@ -64,6 +64,9 @@ def columns_of(table: Any) -> list[Column]:
         found = [(one.name, one.to_numpy(), one.dtype) for one in table.get_columns()]
     else:
         found = [(name, np.asarray(one), one.dtype) for name, one in table.items()]
+    nested = [name for name, values, _ in found if values.ndim != 1]
+    if nested:
+        raise ValueError(f"X has columns whose entries have several parts: {listed(nested)}.")
     levels = ("category", "Categorical", "Enum")
     return [Column(name, values, str(kind).startswith(levels)) for name, values, kind in found]
 

@@ -117,10 +117,10 @@ class MixedTable(Inputs):
         return self._matrix(raw)
 
     def column_names(self) -> list[str]:
-        """Names of the columns of the matrix."""
-        found = [str(self.names[j]) for j in self.numeric]
-        found += [f"{self.names[j]}_missing" for j in self.gaps]
-        for name, levels, codes in zip(self.names, self.levels, self.codes, strict=True):
+        """Names of the columns of the matrix; x0, x1 and so on where the table has none."""
+        names = [f"x{name}" if isinstance(name, int) else str(name) for name in self.names]
+        found = [names[j] for j in self.numeric] + [f"{names[j]}_missing" for j in self.gaps]
+        for name, levels, codes in zip(names, self.levels, self.codes, strict=True):
             found += [f"{name}_{[*levels, 'missing'][int(code)]}" for code in codes]
         return found or ["nothing"]
 
@@ -168,7 +168,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 0.  ,  1.  ,  0.71,  0.  ],
            [ 1.  ,  0.  ,  0.  ,  0.71]])
     >>> encoder.get_feature_names_out().tolist()
-    ['0', '0_missing', '1_blue', '1_red']
+    ['x0', 'x0_missing', 'x1_blue', 'x1_red']
     """
 
     def __init__(self, categorical_features: Any = "from_dtype") -> None:

@@ -1,0 +1,132 @@
+"""What a fit will cost, said before it is spent.
+
+Both figures are at least: a kernel without a rule of `gpclass.kernels.pullback` holds an n x n
+matrix for each hyperparameter, and slow kernels and Monte Carlo's draws are not counted.
+"""
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from gpclass.estimator.memory import free_memory
+from gpclass.estimator.progress import duration
+from gpclass.exceptions import CostWarning, NotEnoughMemoryError
+from gpclass.inference import EP, Laplace, TangentBound
+from gpclass.inference.joint import MultinomialProbit, Softmax
+from gpclass.learning import JointProblem, KeepFixed, Learner, Problem
+from gpclass.linalg import product
+
+# Below both, nothing is looked up: a fit that takes seconds must not pay for the question.
+FEW_BYTES: Final = 1e8
+FEW_FLOPS: Final = 2e12
+LONG: Final = 600.0
+# Factorisations run at about this part of the rate of products.
+EFFICIENCY: Final = 0.7
+
+
+class Cost(NamedTuple):
+    """Rows of the largest problem, evaluations of the evidence, bytes and operations of a fit.
+
+    And whether it is by Laplace's method, which needs least.
+    """
+
+    n_rows: int
+    evaluations: int
+    n_bytes: float
+    flops: float
+    laplace: bool
+
+    @classmethod
+    def of(
+        cls,
+        problems: Sequence[Problem],
+        learner: Learner,
+        starts: Sequence[NDArray[np.float64]],
+        n_jobs: int | None,
+    ) -> "Cost":
+        """Foretell a fit of problems, each from ``starts`` of shape (r, p)."""
+        n_starts, n_free = starts[0].shape
+        tasks = len(problems) if len(problems) > 1 else n_starts
+        at_a_time = 1 if tasks == 1 else min(tasks, effective_n_jobs(n_jobs))
+        costs = [_of_evaluation(problem) for problem in problems]
+        runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
+        return cls(
+            max(problem.n_rows for problem in problems),
+            runs * len(problems),
+            at_a_time * max(n_bytes for n_bytes, _ in costs),
+            runs * sum(flops for _, flops in costs),
+            isinstance(problems[0].inference, Laplace),
+        )
+
+    def tell(self) -> None:
+        """Warn of a fit that is long or needs half of the memory; refuse what needs more than all.
+
+        NotEnoughMemoryError; CostWarning. Without a word where the free memory is unknown.
+        """
+        if self.n_bytes < FEW_BYTES and self.flops < FEW_FLOPS:
+            return
+        free = free_memory()
+        needs = f"n = {self.n_rows} needs about {_size(self.n_bytes)} of memory"
+        advice = "take a subset of the rows" + (
+            "" if self.laplace else ", or inference='laplace', which needs less"
+        )
+        if free is not None and self.n_bytes > free:
+            raise NotEnoughMemoryError(
+                f"{needs}, and this machine has {_size(free)} free: {advice}"
+            )
+        told = []
+        if free is not None and self.n_bytes > 0.5 * free:
+            told.append(f"{needs} of the {_size(free)} that are free")
+        if self.flops > FEW_FLOPS:
+            seconds = self.flops / (EFFICIENCY * _rate())
+            if seconds > LONG:
+                told.append(
+                    f"n = {self.n_rows} may take {duration(seconds)} ({self.evaluations} "
+                    "evaluations of the evidence are usual)"
+                )
+        if told:
+            warnings.warn(f"{'; '.join(told)}: {advice}", CostWarning, stacklevel=4)
+
+
+def _usual(n_free: int) -> int:
+    """Evaluations of a search over so many: 14 for 2, 20 to 53 for 11 to 13, 99 for 31."""
+    return 12 + 2 * min(n_free, 40)
+
+
+def _of_evaluation(problem: Problem) -> tuple[float, float]:
+    """Bytes and operations of one evidence with its gradient.
+
+    In n x n matrices and in floors of n^3 operations, as docs/benchmarks.md measures them.
+    """
+    n, method = problem.n_rows, problem.inference
+    if isinstance(problem, JointProblem):
+        C = problem.n_classes
+        if isinstance(problem.scheme, Softmax):
+            return 8.0 * (C + 5) * n**2, 2.5 * (C + 1) * n**3
+        if isinstance(problem.scheme, MultinomialProbit):
+            return 8.0 * (2 * C + 6) * n**2, 12.0 * (C + 1) * n**3
+        n = problem.n_sites
+    matrices, floors = (4.0, 2.0) if isinstance(method, Laplace) else (5.5, 6.0)
+    if isinstance(method, EP | TangentBound):
+        floors = 4.0
+    return 8.0 * matrices * n**2, floors * n**3
+
+
+def _rate() -> float:
+    """Operations a second of a product of matrices, the best of three: 30 ms."""
+    A = np.ones((768, 768))
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        product(A, A)
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * 768**3 / best
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.0f} GB" if n_bytes > 9.5e9 else f"{n_bytes / 1e9:.1f} GB"
