@@ -33,7 +33,8 @@ def test_scores_of_a_class_that_training_lacked(module):
     assert found["log_loss"] == pytest.approx(expected)
     assert found["brier"] == pytest.approx((0.08 + 0.72 + 1.5) / 3)
     assert found["error"] == pytest.approx(2 / 3)
-    assert found["right"] == [1, 0, 0]
+    assert found["gaps"][8] == pytest.approx(-0.2)
+    assert np.sum(found["gaps"]) == pytest.approx(0.8 + 0.6 + 0.5 - 1)
 
 
 def test_critical_differences_are_those_of_demsar(module):
@@ -44,15 +45,24 @@ def test_critical_differences_are_those_of_demsar(module):
 
 
 def test_calibration_errors(module):
-    error = module("summary").calibration_error
-    assert error([0.75] * 4, [1, 1, 1, 0]) == 0.0
-    assert error([0.55, 1.0], [0, 1]) == pytest.approx(0.275)
+    """Rows of all folds count together: what one fold has too much another may lack."""
+    scores, classes = module("run").scores, np.array(["a", "b"])
+    folds = [
+        scores(np.array([[0.75, 0.25], [0.25, 0.75]]), classes, np.array(["a", "b"])),
+        scores(np.array([[0.75, 0.25], [0.25, 0.75]]), classes, np.array(["a", "a"])),
+        scores(np.array([[1.0, 0.0], [0.45, 0.55]]), classes, np.array(["a", "a"])),
+    ]
+    found = [
+        {"table": "x", "fold": k, "model": "m", "n_test": 2, **one} for k, one in enumerate(folds)
+    ]
+    errors = module("summary").calibration_errors(module("summary").frame_of(found, ["m"]))
+    assert errors.loc["x", "m"] == pytest.approx(0.55 / 6)
 
 
 def records(folds=(0, 1)):
     return [
         {"table": t, "fold": k, "model": m, "log_loss": loss + 0.1 * k, "brier": 0.1, "error": 0.1,
-         "seconds": 1.0, "confidence": [0.9], "right": [1]}
+         "seconds": 1.0}
         for k in folds
         for t, losses in {"x": (0.1, 0.2), "y": (0.4, 0.3)}.items()
         for m, loss in zip(("a", "b"), losses, strict=True)

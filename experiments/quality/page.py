@@ -108,11 +108,11 @@ def goals(frame: pd.DataFrame) -> str:
             ),
             "- Behind the best of the trees by more than .01 on "
             + _listed(f"{t} ({gap:.3f})" for t, gap in behind.items()),
-            f"- Hyperparameters on a bound in {ended[0]} of {len(learnt)} fits ({ended[1]} with the "
-            "kernel before).",
+            f"- Hyperparameters on a bound in {ended[0]} of {len(learnt)} fits ({ended[1]} with "
+            "the kernel before).",
             f"- {evaluations[0]:.0f} evaluations of the evidence a fit ({evaluations[1]:.0f} "
-            f"before), {seconds[0]:.0f} seconds in all ({seconds[1]:.0f} before; the two were not "
-            "measured in turns).",
+            f"before), {seconds[0]:.0f} seconds in all ({seconds[1]:.0f} before), fold by fold in "
+            "turns.",
         ]
     )
 

@@ -35,19 +35,19 @@ def splits(table: Table, repetitions: int) -> Iterator[tuple[int, Any, Any]]:
 
 
 def scores(P: Any, classes: Any, y: Any) -> dict[str, Any]:
-    """Scores of probabilities P (m, C), and what the calibration error is made of."""
+    """Scores of probabilities P (m, C), and confidences less accuracies summed in each bin."""
     P = np.clip(P, SMALLEST, 1.0)
     P /= P.sum(axis=1, keepdims=True)
     truth = (np.asarray(y)[:, None] == classes).astype(float)
     # a class that training lacked has probability 0
     found = np.where(truth.any(axis=1), (P * truth).sum(axis=1), SMALLEST)
     top, right = P.max(axis=1), truth[np.arange(len(P)), P.argmax(axis=1)]
+    bins = np.minimum((top * BINS).astype(int), BINS - 1)
     return {
         "log_loss": float(-np.log(found).mean()),
         "brier": float((((P - truth) ** 2).sum(axis=1) + (~truth.any(axis=1))).mean()),
         "error": float(1.0 - right.mean()),
-        "confidence": np.round(top, 4).tolist(),
-        "right": right.astype(int).tolist(),
+        "gaps": np.round(np.bincount(bins, top - right, minlength=BINS), 6).tolist(),
     }
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, studentized_range
 
-BINS: Final = 10
 SCORES: Final = ("log_loss", "brier", "error", "seconds")
 
 
@@ -25,22 +24,10 @@ def by_table(frame: pd.DataFrame, score: str, how: str = "mean") -> pd.DataFrame
     return frame.pivot_table(index="table", columns="model", values=score, aggfunc=how, sort=False)
 
 
-def calibration_error(confidence: Any, right: Any) -> float:
-    """Mean distance of confidence and accuracy over ten bins of the largest probability.
-
-    >>> calibration_error([0.95, 0.95], [1, 0])
-    0.45
-    """
-    p, hit = np.asarray(confidence, float), np.asarray(right, float)
-    bins = np.minimum((p * BINS).astype(int), BINS - 1)
-    gap = np.bincount(bins, p - hit, minlength=BINS)
-    return round(float(np.abs(gap).sum() / len(p)), 12)
-
-
 def calibration_errors(frame: pd.DataFrame) -> pd.DataFrame:
-    """Calibration error of each model on all test rows of a table together."""
+    """Mean distance of confidence and accuracy over the bins, all test rows of a table together."""
     found = {
-        key: calibration_error(np.concatenate([*part.confidence]), np.concatenate([*part.right]))
+        key: np.abs(np.sum([*part.gaps], axis=0)).sum() / part.n_test.sum()
         for key, part in frame.groupby(["table", "model"], sort=False)
     }
     return pd.Series(found).unstack(sort=False)
