@@ -117,13 +117,14 @@ def _boosting(X: Any, y: Any) -> Any:
 
 def _catboost(X: Any, y: Any) -> Any:
     levels = _is_level(X)
-    text = FunctionTransformer(
-        lambda frame: frame.astype(dict.fromkeys(levels, "string")).fillna("?")
-    )
     model = import_module("catboost").CatBoostClassifier(
         cat_features=levels, verbose=False, random_seed=0, thread_count=1
     )
-    return make_pipeline(text, model)
+    return make_pipeline(FunctionTransformer(_named_levels), model)
+
+
+def _named_levels(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(**{c: frame[c].astype(str).fillna("missing") for c in _is_level(frame)})
 
 
 MODELS: Final[dict[str, Maker]] = {

@@ -49,9 +49,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         A kernel of `sklearn.gaussian_process.kernels`; a list has one for each of more than two
         classes. None: any columns, also with missing entries, become a matrix without units
         (`estimator.inputs.MixedTable`); on it `kernels.default_kernel`: a smooth function with a
-        length-scale a column, a linear one and a constant, all learnt. "precomputed": X is the (n, n)
-        covariance matrix; for new rows it is (m, n), with their prior variances as column n where
-        the training diagonal is not constant.
+        length-scale a column, a linear one and a constant, all learnt. "precomputed": X is the
+        (n, n) covariance matrix; for new rows it is (m, n), with their prior variances as column n
+        where the training diagonal is not constant.
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
         "threshold" is `NoisyThreshold`, whose share of wrong labels is learnt.
     inference : {"ep", "laplace", "pl", "vi", "bound", "mcmc"} or a method such as \
