@@ -10,7 +10,7 @@ ifneq ($(wildcard ../shared/reference),)
 export GPCLASS_REFERENCE ?= $(abspath ../shared/reference)
 endif
 
-.PHONY: help demo test fast lint format bench bench-dry bench-page docs clean
+.PHONY: help demo test fast lint format bench bench-dry bench-page quality docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,10 @@ bench-dry: $(VENV)/.stamp-bench  ## the same code on tiny sizes: does it still r
 
 bench-page: $(VENV)/.stamp-bench  ## the tables of RESULT="benchmarks/results/NAME.json" into docs/benchmarks.md
 	$(BIN)/python -m benchmarks.page $(RESULT)
+
+quality: $(VENV)/.stamp-bench $(VENV)/.stamp-cli  ## the default beside other classifiers on public tables, into docs/quality.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.quality.run $(if $(QUICK),--quick)
+	$(if $(QUICK),,$(BIN)/python -m experiments.quality.page)
 
 docs: $(VENV)/.stamp-docs  ## the HTML documentation, in docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build

@@ -53,7 +53,7 @@ class Grouped(HyperPrior):
         self.rest, self.lengths, self.m, self.w, self.u = rest, lengths, m, w, u
 
     def log_density(self, theta: Any) -> Any:
-        """Log density and gradient."""
+        """Logarithm of the density, and its gradient."""
         value, gradient = self.rest.log_density(theta)
         z = theta[self.lengths] - self.m
         d, mean = len(z), z.mean()
@@ -74,12 +74,12 @@ class Terms:
         self.entries: list[tuple[float, float, float]] = []
 
     def add(self, kernel: Any, entries: list[tuple[float, float, float]]) -> None:
-        """Add a term with its prior."""
+        """Add a term and its entries: centre, width and deviation."""
         self.kernel = kernel if self.kernel is None else self.kernel + kernel
         self.entries += entries
 
     def prior(self) -> WeakHyperPrior:
-        """The prior of all terms."""
+        """Prior of independent entries."""
         centre, width, deviation = np.array(self.entries).T
         return WeakHyperPrior(centre, np.diag(width**-2.0), deviation, 0.5 * np.isfinite(deviation))
 

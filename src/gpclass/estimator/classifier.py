@@ -48,8 +48,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     kernel : Kernel, list of Kernel, "precomputed" or None, default=None
         A kernel of `sklearn.gaussian_process.kernels`; a list has one for each of more than two
         classes. None: any columns, also with missing entries, become a matrix without units
-        (`estimator.inputs.MixedTable`); on it a signal variance times an RBF whose length-scale
-        starts at the median distance between rows, both learnt. "precomputed": X is the (n, n)
+        (`estimator.inputs.MixedTable`); on it `kernels.default_kernel`: a smooth function with a
+        length-scale a column, a linear one and a constant, all learnt. "precomputed": X is the (n, n)
         covariance matrix; for new rows it is (m, n), with their prior variances as column n where
         the training diagonal is not constant.
     likelihood : {"probit", "logit", "threshold"} or Likelihood, default="probit"
