@@ -25,6 +25,7 @@ from benchmarks import (
     predict,
     rivals,
     schedules,
+    small,
 )
 from benchmarks.figures import Figures
 from benchmarks.machine import describe
@@ -52,6 +53,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "evaluations": Benchmark(evaluations.run, evaluations.ROWS),
     "memory": Benchmark(memory.run, memory.ROWS),
     "fit": Benchmark(fit.run),
+    "small": Benchmark(small.run, small.ROWS),
     "predict": Benchmark(predict.run),
     "classes": Benchmark(multiclass.run_evidence, multiclass.ROWS),
     "class-probabilities": Benchmark(multiclass.run_probabilities),

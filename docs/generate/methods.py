@@ -75,7 +75,7 @@ def fitted(model: GaussianProcessClassifier, weights: Array | None = None) -> st
         except ValueError as error:
             return str(error)
     for warning in told:
-        bound = "ended on a bound" in str(warning.message)
+        bound = "bound" in str(warning.message)
         if issubclass(warning.category, ConvergenceWarning) and not bound:
             return str(warning.message)
     P = model.predict_proba(X)

@@ -1,5 +1,7 @@
 """Where a search begins when there are many rows, and how it ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, Matern
@@ -31,7 +33,7 @@ def make_problem(name="nested", n=120, seed=0, kernel=None, weights=None, classe
 
 
 # as if 40 rows were many
-MANY = SearchSettings(many_rows=40)
+MANY = SearchSettings(few_rows=40, many_rows=40)
 FEW = SearchSettings()
 
 
@@ -232,9 +234,10 @@ def test_precomputed_kernels_and_weights_are_led():
 
 def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows():
     few = make_problem(n=30)
-    searching, refining, subset = Stages.of(few, MANY)
-    assert (refining, subset) == (few, None)
-    assert searching.inference.tol > few.inference.tol
+    assert Stages.of(few, MANY) == (few, few, None)
+    some = Stages.of(make_problem(), replace(MANY, many_rows=1000))
+    assert some.subset is None
+    assert some.searching.inference.tol > some.refining.inference.tol == EP().tol
     problem = make_problem()
     stages = Stages.of(problem, MANY)
     tolerances = [one.inference.tol for one in (stages.searching, stages.refining, problem)]

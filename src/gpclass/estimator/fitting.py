@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.binary_model import BinaryModel
-from gpclass.estimator.bounds import message_of_bounds
+from gpclass.estimator.bounds import warn_of_bounds
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
 from gpclass.estimator.inputs import is_precomputed
@@ -101,7 +101,7 @@ def _sites_for(problem: Problem, model: Model) -> Any:
 
 
 def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
-    """Warn of jitter, of inferences that did not converge, and once of values on a bound."""
+    """Warn of jitter, of inferences that did not converge, and of values on a bound."""
     for name, model in zip(names, models, strict=True):
         jitter = model.problem.jitter
         if jitter > 0:
@@ -116,6 +116,5 @@ def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> N
             warnings.warn(
                 f"inference ({name}) {model.outcome.value}", ConvergenceWarning, stacklevel=3
             )
-    message = message_of_bounds(names, models) if bounds else None
-    if message is not None:
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    if bounds:
+        warn_of_bounds(names, models)

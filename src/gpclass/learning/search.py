@@ -24,10 +24,10 @@ class SearchSettings:
     gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
     the objective's relative ``noise``; the gradient, whose noise is as small, can.
 
-    Inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at ``searching_ftol``,
-    and from ``many_rows`` on to ``learning_tol`` after it, where a gain below ``slack`` of the
-    evidence is not worth another step. With fewer rows the end is as fine as inference itself:
-    weights are repetition of rows after learning too.
+    From ``few_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at
+    ``searching_ftol``, and from ``many_rows`` on to ``learning_tol`` after it, where a gain below
+    ``slack`` of the evidence is not worth another step. With few rows weights are repetition of
+    rows after learning too, with more of them to 1e-6 in a probability.
 
     A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
@@ -41,6 +41,7 @@ class SearchSettings:
     max_refinements: int = 8
     refined_gradient: float = 1e-9
     noise: float = 1e-12
+    few_rows: int = 100
     many_rows: int = 800
     searching_tol: float = 1e-4
     learning_tol: float = 1e-5
@@ -63,6 +64,8 @@ class Stages(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, settings: SearchSettings) -> "Stages":
         """Few rows are refined as they were given, and need no subset to begin with."""
+        if problem.n_rows < settings.few_rows:
+            return cls(problem, problem, None)
         searching = problem.loosened(settings.searching_tol)
         if problem.n_rows < settings.many_rows:
             return cls(searching, problem, None)
