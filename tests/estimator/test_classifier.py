@@ -83,9 +83,11 @@ def test_a_weight_is_the_row_repeated(multi_class, likelihood, learn):
     repeated = make(**settings).fit(np.repeat(X3, counts, axis=0), np.repeat(Y3, counts))
     weighted = make(**settings).fit(X3, Y3, sample_weight=counts)
     left_out = make(**settings).fit(X3[counts > 0], Y3[counts > 0], counts[counts > 0])
+    # the hyperprior's maximum is none of the evidence, which moves with theta in first order there
+    rel = 1e-7 if learn else 1e-8
     for other in (weighted, left_out):
         assert other.log_marginal_likelihood_value_ == pytest.approx(
-            repeated.log_marginal_likelihood_value_, rel=1e-8
+            repeated.log_marginal_likelihood_value_, rel=rel
         )
         np.testing.assert_allclose(other.kernel_.theta, repeated.kernel_.theta, atol=1e-5)
         np.testing.assert_allclose(
@@ -1023,7 +1025,9 @@ def test_bounds_are_warned_of_only_for_a_kernel_that_was_given():
     default = gpc(hyperprior=None).fit(X, y)
     assert default.optimizer_report_.runs[0].run.at_bounds
     kernel = ConstantKernel(1.0, (1e-2, 10.0)) * RBF(1.0, "fixed")
-    with pytest.warns(ConvergenceWarning, match="constant_value = 0.01 close to the lower bound"):
+    with pytest.warns(
+        ConvergenceWarning, match="constant_value is close to the specified lower bound 0.01"
+    ):
         given = gpc(kernel).fit(X, y)
     assert given.converged_
     assert given.kernel_.theta[0] == pytest.approx(np.log(1e-2))

@@ -50,11 +50,8 @@ def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) ->
 
 
 def check_target(n_classes: int, n_rows: int, name: str = "y") -> None:
-    """Refuse a target that looks like an id or a number: more classes than half of 21 rows or more.
-
-    There scikit-learn warns.
-    """
-    if n_rows > 20 and n_classes > n_rows / 2:
+    """Refuse a target that looks like an id or a number: above 20 rows, less than 1.5 a class."""
+    if n_rows > 20 and n_classes > n_rows / 1.5:
         raise ValueError(
             f"{name} has {n_classes} classes in {n_rows} rows, as an id or a number has, and not a "
             "class: take another target, or put it into a few groups"
