@@ -1025,9 +1025,7 @@ def test_bounds_are_warned_of_only_for_a_kernel_that_was_given():
     default = gpc(hyperprior=None).fit(X, y)
     assert default.optimizer_report_.runs[0].run.at_bounds
     kernel = ConstantKernel(1.0, (1e-2, 10.0)) * RBF(1.0, "fixed")
-    with pytest.warns(
-        ConvergenceWarning, match="specified lower bound 0.01"
-    ):
+    with pytest.warns(ConvergenceWarning, match="specified lower bound 0.01"):
         given = gpc(kernel).fit(X, y)
     assert given.converged_
     assert given.kernel_.theta[0] == pytest.approx(np.log(1e-2))
