@@ -8,6 +8,13 @@ import numpy as np
 import pytest
 
 
+def slow(values, *names):
+    """The values as pytest params; those named are left out of `make fast`."""
+    unknown = set(names) - set(values)
+    assert not unknown, unknown
+    return [pytest.param(v, marks=pytest.mark.slow if v in names else ()) for v in values]
+
+
 def pairs(*factors, when=lambda *values: True, marks=lambda *values: ()):
     """Few combinations in which each pair of values of two factors appears, as pytest params.
 

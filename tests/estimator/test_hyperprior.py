@@ -50,6 +50,7 @@ def weak(problem):
     return weak_hyperprior(problem.hyperparameters, problem.inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning", ["evidence", "em", MaximiseEvidence()])
 @pytest.mark.parametrize("y", [TWO, Y], ids=["two", "three"])
 def test_the_default_is_weak_and_evidences_are_without_it(learning, y):
@@ -133,6 +134,7 @@ def test_a_gradient_of_another_shape_is_named():
         GaussianProcessClassifier(1.0 * RBF(1.0), hyperprior=Wrong()).fit(X, TWO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning", ["evidence", ExpectationMaximisation()])
 def test_weights_are_repetition(learning):
     weights = RNG.integers(0, 4, len(X))

@@ -187,6 +187,7 @@ def test_monte_carlo_and_the_differences():
         fixed("differences", MonteCarlo(evidence=False)).fit(X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inference", "likelihood"),
     [

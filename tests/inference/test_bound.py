@@ -51,6 +51,7 @@ def test_the_truth_lies_between(n, signal):
         assert low < brute_force(K, y) < high
 
 
+@pytest.mark.slow
 def test_the_truth_lies_between_with_weights_and_a_prior_mean():
     X, y = noisy_problem(3)
     weights, mean = np.array([0.4, 2.5, 1.0]), np.array([1.0, -2.0, 0.5])

@@ -160,6 +160,7 @@ def test_fractional_weights_lie_between_the_whole_ones(likelihood):
         assert close.log_evidence == pytest.approx(there, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e4, 1e6])
 def test_weights_of_any_size_end_where_their_sites_match(size):
     # a posterior that thousands of copies make narrow, under a wide prior: steps must be damped

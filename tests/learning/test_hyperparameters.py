@@ -88,8 +88,11 @@ def problem_of(inference, likelihood, n=50):
 @pytest.mark.parametrize("learner", [MaximiseEvidence, ExpectationMaximisation])
 @pytest.mark.parametrize(
     ("inference", "likelihood"),
-    [(EP(), Probit()), (Laplace(), Logit()), (EP(), NoisyThreshold(0.2))],
-    ids=["ep", "laplace", "threshold"],
+    [
+        pytest.param(EP(), Probit(), id="ep"),
+        pytest.param(Laplace(), Logit(), id="laplace"),
+        pytest.param(EP(), NoisyThreshold(0.2), id="threshold", marks=pytest.mark.slow),
+    ],
 )
 def test_the_maximum_is_that_of_the_penalised_objective(learner, inference, likelihood):
     problem = problem_of(inference, likelihood)
@@ -145,6 +148,7 @@ def test_a_density_that_is_not_finite_is_a_rejected_step():
 # ----------------------------------------------------- rejected evaluations
 
 
+@pytest.mark.slow
 def test_an_impossible_evidence_is_a_rejected_evaluation():
     """A log probability above zero: no data have it, and it must not be the best of a run."""
 

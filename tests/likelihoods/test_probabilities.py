@@ -118,6 +118,7 @@ def test_classes_that_are_the_same_have_the_same_probability(method):
     np.testing.assert_allclose(method(np.zeros((1, 7)), np.eye(7)[None]), rest, atol=1e-12)
 
 
+@pytest.mark.slow
 @ALL
 @pytest.mark.parametrize("make", [posterior_like, any_covariance])
 def test_a_row_does_not_see_its_neighbours(method, make):
@@ -317,6 +318,7 @@ def both_positive(a, b, rho):
     return (half * weights * density * ndtr((b - rho * x) / rest)).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [9.0, 8600.0])
 def test_no_error_of_three_classes_goes_unseen(size):
     """One row of these was off by 2.4e-4, and told no one, when halves agreed by chance."""

@@ -107,6 +107,7 @@ practical_mean, practical_var = st.floats(-400, 400), st.floats(0.0, 1e5)
 an_epsilon = st.one_of(st.just(0.0), st.floats(0.0, 0.4999999), st.just(5e-324), st.just(1e-300))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
     an_epsilon,
