@@ -219,7 +219,10 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=slow(MODELS, "class weights", "em", "ard", "ep, logit"))
+@pytest.fixture(
+    scope="module",
+    params=slow(MODELS, "class weights", "class weights of a dict", "em", "ard", "ep, logit"),
+)
 def fitted(request):
     settings, relabel = MODELS[request.param]
     X, y = FEW

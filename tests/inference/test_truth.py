@@ -118,7 +118,10 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize(("method", "likelihood"), LARGEST)
+@pytest.mark.parametrize(
+    ("method", "likelihood"),
+    [pytest.param(*k, marks=() if k[1] == "probit" else pytest.mark.slow) for k in LARGEST],
+)
 def test_errors_are_no_larger_than_measured(method, likelihood):
     allowed = np.array(LARGEST[method, likelihood])
     largest = np.zeros(3)
