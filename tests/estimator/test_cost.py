@@ -9,7 +9,7 @@ from gpclass import GaussianProcessClassifier
 from gpclass.estimator import cost as module
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.memory import _of_groups, free_memory
-from gpclass.estimator.weights import check_target
+from gpclass.estimator.weights import check_target, used_rows
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.learning import KeepFixed, MaximiseEvidence
 
@@ -151,6 +151,7 @@ def test_limits_of_control_groups(tmp_path):
     assert sorted(found()) == [450, 930]
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%")
 def test_a_target_that_looks_like_an_id_is_refused():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y = np.arange(200)
@@ -159,5 +160,15 @@ def test_a_target_that_looks_like_an_id_is_refused():
         GaussianProcessClassifier().fit(X, y)
     check_target(20, 20)
     check_target(100, 200)
+
+
+def test_scikit_learn_warns_of_many_classes_that_are_not_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.r_[np.arange(18), np.arange(12)]
+    with pytest.warns(UserWarning, match="number of unique classes is greater than 50%"):
+        used_rows(X, y, None, None)
+
+
+def test_the_check_of_a_target_names_it():
     with pytest.raises(ValueError, match="the target age has 15 classes in 21 rows"):
         check_target(15, 21, "the target age")

@@ -1,7 +1,5 @@
 """Theta is split and joined in one place, and may have a prior."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -17,6 +15,7 @@ from gpclass.learning import (
 )
 from gpclass.learning.objective import Objective
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import Normal
 
 # ------------------------------------------------------------ split and join
 
@@ -64,18 +63,6 @@ def test_nothing_free():
 
 
 # ------------------------------------------------------ a prior over theta
-
-
-@dataclass(frozen=True)
-class Normal(HyperPrior):
-    """Independent normals of one mean and deviation."""
-
-    mean: float
-    deviation: float
-
-    def log_density(self, theta):
-        z = (theta - self.mean) / self.deviation
-        return -0.5 * float(z @ z), -z / self.deviation
 
 
 def problem_of(inference, likelihood, n=50):

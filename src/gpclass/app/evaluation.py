@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from gpclass.app.tables import require_pandas
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.inputs import TableEncoder
-from gpclass.estimator.weights import MANY_CLASSES, check_target
+from gpclass.estimator.weights import check_target
 from gpclass.exceptions import CostWarning
 from gpclass.metrics import Floats, brier_score, information_bits
 
@@ -156,9 +156,7 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
     ValueError if it is continuous, has one class or hundreds, or one of fewer than `fewest` rows.
     """
     y = np.asarray(y)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=MANY_CLASSES)
-        kind = type_of_target(y, input_name=name)
+    kind = type_of_target(y, input_name=name)
     if kind not in ("binary", "multiclass"):
         raise ValueError(f"the target {name} is continuous; classes are expected.")
     classes, counts = np.unique(y, return_counts=True)

@@ -187,9 +187,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
             Class labels.
         sample_weight : array-like of shape (n,), default=None
             Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
-            Rounding makes the evidence of the two differ by up to 1e-8. With few rows (15, say)
-            the evidence may be so flat that the learnt hyperparameters then differ, and the
-            probabilities by about 1e-6.
+            At fixed hyperparameters the evidence of the two agrees to 1e-8. Where hyperparameters
+            are learnt, the search stops a little off the maximum, so that the evidence agrees to
+            1e-7 and the probabilities to about 1e-6.
 
         Returns
         -------

@@ -1,6 +1,5 @@
 """Rows, their weights (powers of the likelihood terms) and the classes that they have."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,8 +12,6 @@ Array = NDArray[np.float64]
 
 # Weights are counts of rows; in a sum with one of more than this, float64 loses a weight of 1.
 LARGEST_WEIGHT: Final = 1e15
-# What scikit-learn says of a class for each row.
-MANY_CLASSES: Final = "The number of unique classes is greater than 50%"
 
 
 class Rows(NamedTuple):
@@ -32,10 +29,7 @@ class Rows(NamedTuple):
 
 def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
     """Read labels and weights; raises as `row_weights` and `check_target`, and for one class."""
-    with warnings.catch_warnings():
-        # said of what `check_target` refuses
-        warnings.filterwarnings("ignore", message=MANY_CLASSES)
-        check_classification_targets(y)
+    check_classification_targets(y)
     weights = row_weights(X, y, sample_weight, class_weight)
     used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
     classes, codes = np.unique(y if used is None else y[used], return_inverse=True)
