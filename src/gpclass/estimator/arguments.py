@@ -80,7 +80,7 @@ def pick_parts(estimator: Any) -> Parts:
     )
 
 
-def check_kernel_argument(kernel: Any) -> None:
+def check_kernel_argument(kernel: object) -> None:
     """Refuse what is neither None, "precomputed", a kernel with one matrix, nor a list of these."""
     if isinstance(kernel, CompoundKernel):
         raise ValueError("kernel cannot be a CompoundKernel")

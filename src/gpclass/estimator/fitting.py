@@ -32,7 +32,7 @@ from gpclass.learning import (
 )
 
 
-def starting_kernels(kernel: Any, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
+def starting_kernels(kernel: object, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
     """Kernels that learning starts from: one for all classes, or one a class.
 
     ``names`` are those of the columns of X, for kernels that name some of them.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.estimator.inputs import CovarianceMatrix, listed
 from gpclass.estimator.prediction import class_probabilities
@@ -53,7 +54,7 @@ def _evidence(model: Any) -> str:
     return f"{text}, {evidence / len(codes):.3f} a row (class frequencies alone: {alone:.3f})"
 
 
-def _columns(model: Any, kernel: Any, X: Any) -> Iterator[str]:
+def _columns(model: Any, kernel: Kernel, X: Any) -> Iterator[str]:
     """A line for each column that matters to a kernel, and one for the others."""
     scales = column_scales(kernel, X) if kernel.requires_vector_input else []
     if not scales:

@@ -43,7 +43,7 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     4.0
     """
 
-    def __init__(self, columns: Any, kernel: Any, positions: Any = None) -> None:
+    def __init__(self, columns: Any, kernel: Kernel, positions: Any = None) -> None:
         self.columns = columns
         self.kernel = kernel
         self.positions = positions
@@ -102,11 +102,11 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
 
 
 @binds(ColumnKernel)
-def _bind_columns(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_columns(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return bind(kernel.kernel, kernel.chosen(X), None if X_new is None else kernel.chosen(X_new))
 
 
-def uses_names(kernel: Any) -> bool:
+def uses_names(kernel: Kernel) -> bool:
     """Whether a kernel expression names columns."""
     if isinstance(kernel, MixedRBF):
         return has_names(kernel.discrete)
@@ -115,7 +115,7 @@ def uses_names(kernel: Any) -> bool:
     return any(uses_names(one) for one in _inner(kernel).values())
 
 
-def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
+def resolved(kernel: Kernel, names: Sequence[str] | None) -> Any:
     """Kernel expression whose named columns are found in a table.
 
     Parameters
@@ -162,7 +162,7 @@ def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
     return type(kernel)(**params | inner)
 
 
-def _inner(kernel: Any) -> dict[Any, Any]:
+def _inner(kernel: Kernel) -> dict[Any, Any]:
     """Kernels that are parameters of a kernel."""
     if isinstance(kernel, CompoundKernel):
         return dict(enumerate(kernel.kernels))

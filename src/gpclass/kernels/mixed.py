@@ -123,7 +123,7 @@ def _shown(scale: Any) -> str:
 class _Mixed(LogDifferentiable):
     """Scaled squared distances of the continuous columns plus weighted mismatches of the others."""
 
-    def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
+    def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
         discrete = pick(kernel.discrete, kernel.positions, X.shape[1])
         continuous = np.setdiff1d(np.arange(X.shape[1]), discrete)
@@ -198,5 +198,5 @@ def _check_size(argument: str, value: Any, expected: int, kind: str) -> None:
 
 
 @binds(MixedRBF)
-def _bind_mixed(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_mixed(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return _Mixed(kernel, X, X_new)

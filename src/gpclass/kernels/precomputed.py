@@ -55,7 +55,7 @@ class Precomputed(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         return "Precomputed()"
 
 
-def uses_precomputed(kernel: Any) -> bool:
+def uses_precomputed(kernel: Kernel) -> bool:
     """Whether the inputs of a kernel expression are Gram matrices."""
     parts = kernel.get_params(deep=True).values()
     return any(isinstance(part, Precomputed) for part in (kernel, *parts))
@@ -124,7 +124,7 @@ def validate_precomputed(K: Any) -> Array:
     return matrix
 
 
-def take(kernel: Any, X: Any, rows: Any) -> Any:
+def take(kernel: Kernel, X: Any, rows: Any) -> Any:
     """Training inputs restricted to some rows (slice, numbers or booleans).
 
     For `Precomputed`, both axes of the Gram matrix are. A sequence that is no array becomes a list.
@@ -138,7 +138,7 @@ def take(kernel: Any, X: Any, rows: Any) -> Any:
     return [X[i] for i in np.arange(len(X))[rows]]
 
 
-def restrict(kernel: Any, X_new: Any, rows: Any, n_train: int) -> Any:
+def restrict(kernel: Kernel, X_new: Any, rows: Any, n_train: int) -> Any:
     """New inputs as a model that was trained on ``take(kernel, X, rows)`` takes them.
 
     Of `Precomputed` the columns of the rows, and of the variances if given; else X_new itself.
@@ -168,6 +168,6 @@ class _Given(BoundKernel):
 
 
 @binds(Precomputed)
-def _bind_precomputed(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_precomputed(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     K = square_gram(X)
     return _Given(K if X_new is None else against_training(len(K), X_new).T)

@@ -20,7 +20,7 @@ KNOWN: Final[dict[str, type[Any]]] = {
 }
 
 
-def to_recipe(kernel: Any) -> Any:
+def to_recipe(kernel: Kernel) -> Any:
     """Turn a kernel, or a list of them, into a dict of its class's name and its parameters.
 
     A user's own class is returned as it is.

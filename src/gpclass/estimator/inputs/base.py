@@ -19,7 +19,7 @@ class Inputs(ABC):
 
     @classmethod
     @abstractmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether an X of this kind goes with the estimator's argument ``kernel``."""
 
     @abstractmethod

@@ -48,7 +48,7 @@ class MixedTable(Inputs):
     """
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether the kernel is the default."""
         return kernel is None
 
