@@ -34,7 +34,11 @@ from gpclass.app.options import (
 )
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from gpclass import GaussianProcessClassifier
     from gpclass.app.evaluation import Comparison
+    from gpclass.metrics import Floats
 
 
 @final
@@ -261,7 +265,9 @@ def predict(
     print(f"predictions: {out}")
 
 
-def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
+def _probabilities(
+    classifier: "GaussianProcessClassifier", frame: "DataFrame", data: Path
+) -> "Floats":
     """Class probabilities of the rows of a file; a ValueError names it."""
     from gpclass.estimator.inputs import listed
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessClassifier as SklearnClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegressionCV
@@ -178,7 +178,7 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
 
 
 def compare(
-    models: Mapping[str, Any],
+    models: Mapping[str, BaseEstimator],
     X: Any,
     y: ArrayLike,
     *,
@@ -283,7 +283,7 @@ def _kept_warnings(noted: Counter[str]) -> Iterator[None]:
 
 
 def _fit_and_predict(
-    model: Any, X: Any, y: NDArray[Any], train: Any, test: Any
+    model: BaseEstimator, X: Any, y: NDArray[Any], train: NDArray[np.intp], test: NDArray[np.intp]
 ) -> tuple[Floats, float, float]:
     """Fit on the training rows; return test probabilities, log evidence and wall-clock seconds."""
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)

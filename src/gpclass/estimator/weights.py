@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -30,7 +30,9 @@ class Rows(NamedTuple):
     codes: NDArray[np.intp]
 
 
-def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
+def used_rows(
+    X: Any, y: NDArray[Any], sample_weight: ArrayLike | None, class_weight: object
+) -> Rows:
     """Read labels and weights; raises as `row_weights` and `check_target`, and for one class."""
     with warnings.catch_warnings():
         # said of what `check_target` refuses
@@ -58,7 +60,9 @@ def check_target(n_classes: int, n_rows: int, name: str = "y") -> None:
         )
 
 
-def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
+def row_weights(
+    X: Any, y: NDArray[Any], sample_weight: ArrayLike | None, class_weight: object
+) -> Array | None:
     """Sample weights times class weights, shape (n,); None where there are neither.
 
     ValueError or TypeError for negative, infinite or NaN weights, or labels that do not occur.
@@ -84,7 +88,7 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
     return weights
 
 
-def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
+def class_weights(class_weight: object, y: NDArray[Any], weights: Array) -> Array:
     """Weight of each row's class, shape (n,); raises as `row_weights`.
 
     "balanced" is ``total / (C * mass of the class)``, so a row of weight 2 counts as two rows.

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Hyperparameter, Ker
 
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import uses_precomputed
-from gpclass.kernels.selection import as_list, find, has_names, part, pick
+from gpclass.kernels.selection import Columns, as_list, find, has_names, part, pick
 from gpclass.kernels.tiles import BoundKernel, bind, binds
 from gpclass.linalg import Array
 
@@ -43,7 +43,9 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     4.0
     """
 
-    def __init__(self, columns: Any, kernel: Kernel, positions: Any = None) -> None:
+    def __init__(
+        self, columns: Columns, kernel: Kernel, positions: Sequence[int] | None = None
+    ) -> None:
         self.columns = columns
         self.kernel = kernel
         self.positions = positions
@@ -83,10 +85,14 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         X = np.atleast_2d(X)
         return part(X, pick(self.columns, self.positions, X.shape[1]))
 
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Covariances (n, n), or (n, m) to the rows of Y, and their gradient (n, n, n_theta)."""
         Y = None if Y is None else self.chosen(Y)
-        return self.kernel(self.chosen(X), Y, eval_gradient=eval_gradient)
+        found: Array | tuple[Array, Array]
+        found = self.kernel(self.chosen(X), Y, eval_gradient=eval_gradient)
+        return found
 
     def diag(self, X: Any) -> Array:
         """Variances at the rows of X, (n,)."""
@@ -115,7 +121,7 @@ def uses_names(kernel: Kernel) -> bool:
     return any(uses_names(one) for one in _inner(kernel).values())
 
 
-def resolved(kernel: Kernel, names: Sequence[str] | None) -> Any:
+def resolved(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Kernel expression whose named columns are found in a table.
 
     Parameters
@@ -162,7 +168,7 @@ def resolved(kernel: Kernel, names: Sequence[str] | None) -> Any:
     return type(kernel)(**params | inner)
 
 
-def _inner(kernel: Kernel) -> dict[Any, Any]:
+def _inner(kernel: Kernel) -> dict[int | str, Kernel]:
     """Kernels that are parameters of a kernel."""
     if isinstance(kernel, CompoundKernel):
         return dict(enumerate(kernel.kernels))

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel, Matern
 
 from gpclass.linalg import Array
 
@@ -21,7 +21,7 @@ _LENGTH_BOUNDS: Final = np.array([1e-3, 1e3])
 _LIMITS = (1e-290, 1e290)
 
 
-def default_kernel(X: Any) -> Any:
+def default_kernel(X: Any) -> Kernel:
     """Sum of a smooth function with a length-scale a column, a linear function, and a constant.
 
     The constant is what is known far from all rows, and the linear part is what is simple: the

@@ -10,7 +10,7 @@ from gpclass.kernels.tiles import COMPOUND, TILE, bind, lower_tiles, read_inputs
 from gpclass.linalg import Array, blocks
 
 
-def quiet() -> Any:
+def quiet() -> np.errstate:
     """Floating-point state of an evaluation; a wrong overflow shows as a value not finite."""
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 

@@ -89,11 +89,11 @@ class _Opaque(BoundKernel):
         return np.asarray(np.einsum("ij,ijk->k", G, self._gradients[rows, cols]))
 
 
-_RULES: dict[type[Any], Callable[..., BoundKernel]] = {}
+_RULES: dict[type[Kernel], Callable[..., BoundKernel]] = {}
 Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
 
 
-def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
+def binds(kernel_class: type[Kernel]) -> Callable[[Rule], Rule]:
     """Register a rule ``(kernel, X, X_new or None) -> BoundKernel`` for a kernel class.
 
     It does not serve subclasses that define their own ``__call__``.

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.kernels import cross, diagonal, evaluate, pullback
@@ -125,11 +126,17 @@ def _check_gradient(kernel: Kernel, X: Any, prefix: str = "") -> None:
         _agree(prefix + law, value, differences, 1e-5 * scale + rounding, absolute=True)
 
 
-def _clone(kernel: Kernel, theta: Array) -> Any:
+def _clone(kernel: Kernel, theta: Array) -> Kernel:
     return kernel.clone_with_theta(theta.copy())
 
 
-def _agree(law: str, value: Any, expected: Any, tolerance: Any, absolute: bool = False) -> None:
+def _agree(
+    law: str,
+    value: ArrayLike,
+    expected: ArrayLike,
+    tolerance: float | Array,
+    absolute: bool = False,
+) -> None:
     value, expected = np.asarray(value, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     if value.shape != expected.shape:
         raise AssertionError(f"{law} has shape {value.shape}, expected {expected.shape}")
