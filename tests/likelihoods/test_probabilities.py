@@ -372,6 +372,16 @@ def test_the_parts_of_the_covariance():
     np.testing.assert_allclose(own + rest, expected, atol=1e-7)
 
 
+def test_variances_of_each_class_alone_leave_no_rest():
+    """A diagonal covariance is all in ``own``, though what the classes share has been taken away."""
+    variances = np.array([[1.0, 1.2, 0.9, 1.4], [500.0, 600.0, 700.0, 550.0]])
+    cov = variances[:, :, None] * np.eye(4)
+    centred, differences, largest = contrasts.contrasts(np.zeros((2, 4)), cov)
+    rows = contrasts.prepared(centred, differences, largest, gumbel=False)
+    np.testing.assert_allclose(rows.own, variances, rtol=1e-8)
+    np.testing.assert_allclose(rows.rest / np.sqrt(largest)[:, None, None], 0.0, atol=1e-3)
+
+
 @pytest.mark.parametrize("shape", [0.0, 0.03, 0.2, 0.5, 0.8, 0.97, 1.0])
 def test_the_noise_polynomials(shape):
     lower, upper, c = noise.noise_polynomials(np.full((1, 1), shape))
