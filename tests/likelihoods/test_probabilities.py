@@ -373,7 +373,7 @@ def test_the_parts_of_the_covariance():
 
 
 def test_variances_of_each_class_alone_leave_no_rest():
-    """A diagonal covariance is all in ``own``, though what the classes share has been taken away."""
+    """A diagonal covariance is all in ``own``, although what the classes share is removed."""
     variances = np.array([[1.0, 1.2, 0.9, 1.4], [500.0, 600.0, 700.0, 550.0]])
     cov = variances[:, :, None] * np.eye(4)
     centred, differences, largest = contrasts.contrasts(np.zeros((2, 4)), cov)
