@@ -107,7 +107,7 @@ def evaluate(
     restarts: Restarts = None,
     n_jobs: Jobs = None,
 ) -> None:
-    """Cross-validate beside scikit-learn's GP classifier and logistic regression."""
+    """Cross-validate, and compare with scikit-learn's GP classifier and logistic regression."""
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes, compare, default_models
     from gpclass.app.tables import whole_file
@@ -283,7 +283,7 @@ def _probabilities(
 
 
 def _check_picture(picture: Path, data: Path) -> None:
-    """Refuse a picture that cannot be written before the minutes of work and not after."""
+    """Refuse a picture that cannot be written, before the work begins."""
     from gpclass.app.tables import check_output
     from gpclass.decision.display import require_matplotlib
 

@@ -53,7 +53,7 @@ class _InnerFolds:
 def default_models(
     random_state: int = 0, *, gp_parameters: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Our classifier, with arguments ``gp_parameters``, beside what people use today.
+    """Our classifier, with arguments ``gp_parameters``, and the models that it is compared with.
 
     "scikit-learn GP" has a kernel that it learns; "as it comes" is ``GaussianProcessClassifier()``;
     the penalty of "logistic regression" is chosen by cross-validated log loss. These three see the

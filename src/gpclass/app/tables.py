@@ -77,7 +77,7 @@ FOUND = Reading()
 
 
 class Table(NamedTuple):
-    """A table, the (unpacked) bytes that it was read from, and how, for messages."""
+    """A table, the (unpacked) bytes of its file, and a text of how they were read."""
 
     frame: "DataFrame"
     content: bytes
@@ -247,7 +247,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file beside the output, which becomes it at the end: it is there as a whole or not."""
+    """A temporary file that replaces the output at the end, so that no part of one is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{os.getpid()}.{path.name}")
     try:

@@ -60,7 +60,7 @@ def learn_models(
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
     cost = Cost.of(problems, learner, starts, estimator.n_jobs)
-    cost.tell()
+    cost.warn()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
         learned = learn_all(

@@ -1,4 +1,4 @@
-"""What a fitted classifier says of itself: kernel, likelihood, posterior, evidence, a summary."""
+"""Attributes of a fitted classifier: kernel, likelihood, posterior, evidence, a summary."""
 
 from abc import ABC
 from collections.abc import Callable

@@ -124,7 +124,7 @@ def faced(problem: Problem, X: Any) -> Any:
 
 def cross_covariance(problem: Problem, X: Any) -> tuple[Any, Array]:
     """Covariance of training and new inputs, and prior variances, which must not be negative."""
-    # an overflow is found and told by the caller
+    # the caller finds an overflow, and warns
     with np.errstate(over="ignore", invalid="ignore"):
         K_cross, k_diag = problem.cross(faced(problem, X))
     if (k_diag < 0).any():

@@ -20,7 +20,7 @@ NAMED: Final[dict[str, dict[str, type[Any]]]] = {
 class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator whose arguments ``likelihood`` and ``inference`` are names or frozen objects.
 
-    A part with a setting that is changed is replaced by another, and a name by an object.
+    To change a setting replaces the object by another. A name becomes an object.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _fields(part: object) -> dict[str, Any]:
 
 
 def _changed(estimator: BaseEstimator, name: str, changes: dict[str, Any]) -> Any:
-    """Part with other settings; a name stays one where the settings are those that it has."""
+    """Part with other settings. A name remains where they are its defaults."""
     part, known = getattr(estimator, name), _settings(estimator, name)
     if isinstance(part, str) and part not in NAMED[name]:
         raise ValueError(

@@ -11,10 +11,12 @@ from gpclass.estimator.inputs import CovarianceMatrix, listed
 from gpclass.estimator.prediction import class_probabilities
 from gpclass.kernels import ColumnScale, column_scales
 
+# Columns with a line of their own, training rows that are predicted (to be quick), and the
+# probability from which a prediction is called sure.
 MOST_COLUMNS: Final = 20
 MOST_ROWS: Final = 1000
 SURE: Final = 0.9
-# What a length-scale of up to so many standard deviations of the column means.
+# Length-scales, in standard deviations of the column, up to which a function is so called.
 EFFECTS: Final = ((1.0, "bends in its range"), (5.0, "gently curved"), (np.inf, "nearly linear"))
 
 

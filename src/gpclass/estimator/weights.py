@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 # Weights are counts of rows; in a sum with one of more than this, float64 loses a weight of 1.
 LARGEST_WEIGHT: Final = 1e15
-# What scikit-learn says of a class for each row.
+# How scikit-learn's warning of a class for each row begins.
 MANY_CLASSES: Final = "The number of unique classes is greater than 50%"
 
 
@@ -35,7 +35,7 @@ def used_rows(
 ) -> Rows:
     """Read labels and weights; raises as `row_weights` and `check_target`, and for one class."""
     with warnings.catch_warnings():
-        # said of what `check_target` refuses
+        # `check_target` refuses these
         warnings.filterwarnings("ignore", message=MANY_CLASSES)
         check_classification_targets(y)
     weights = row_weights(X, y, sample_weight, class_weight)

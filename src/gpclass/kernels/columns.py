@@ -15,7 +15,7 @@ from gpclass.linalg import Array
 
 @final
 class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
-    """A kernel that sees some of the columns alone.
+    """A kernel of some of the columns.
 
     Sums and products of such kernels put a kernel of its own on every column or group of columns.
 
@@ -99,7 +99,7 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         return np.asarray(self.kernel.diag(self.chosen(X)))
 
     def is_stationary(self) -> bool:
-        """Whether the kernel is."""
+        """Whether the kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:

@@ -130,7 +130,7 @@ def _bind_power(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
 
 @final
 class KernelList(CompoundKernel):  # type: ignore[misc]  # scikit-learn has no types
-    """Several kernels, of the classes or the problems in turn, that print as they are.
+    """A list of kernels, one a class or one a problem, whose elements can be read in its text.
 
     Examples
     --------

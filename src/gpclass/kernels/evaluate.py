@@ -22,7 +22,7 @@ def evaluate(kernel: Kernel, X: Any) -> Array:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernels with a rule (see `gpclass.kernels.tiles.binds`) and their sums, products and
-        powers are evaluated in tiles and need no memory beside the result; others by their call.
+        powers are evaluated in tiles and need memory for the result alone; others are called.
     X : array-like of shape (n, d) or sequence of n objects
 
     Returns

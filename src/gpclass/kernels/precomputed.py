@@ -11,7 +11,6 @@ from gpclass.linalg import Array
 
 # Rows of a table.
 Chosen = slice | NDArray[np.intp] | NDArray[np.bool_]
-_SYMMETRY = 1e-10
 
 
 @final
@@ -115,7 +114,7 @@ def validate_precomputed(K: ArrayLike) -> Array:
     largest = np.abs(matrix).max(initial=0.0)
     # halves: a difference of finite numbers may overflow
     half_gap = np.abs(0.5 * matrix - 0.5 * matrix.T).max(initial=0.0)
-    if half_gap > 0.5 * _SYMMETRY * largest:
+    if half_gap > 0.5e-10 * largest:
         raise ValueError(
             f"X, the Gram matrix, is not symmetric: |X - X.T| / 2 reaches {half_gap:.3g} where the "
             f"largest entry is {largest:.3g}"
