@@ -1,4 +1,4 @@
-"""Time and memory are told before they are spent."""
+"""Time and memory are estimated before they are spent."""
 
 import time
 

@@ -272,7 +272,7 @@ def test_warm_starts_from_any_method(side):
 
 
 @BOTH
-def test_the_iteration_limit_is_told_and_the_bound_is_one(side):
+def test_the_iteration_limit_is_reported_and_the_bound_is_one(side):
     X, y = noisy_problem(30)
     K = rbf(X, 20.0)
     q = TangentBound(side, max_iter=2)(K, y, Logit())

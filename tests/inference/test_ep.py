@@ -194,7 +194,7 @@ def test_power_moments(power, mean, var):
         assert float(got.variance) == pytest.approx(second / Z - (first / Z) ** 2, rel=1e-6)
 
 
-def test_the_iteration_limit_is_told():
+def test_the_iteration_limit_is_reported():
     X, y = noisy_problem(30)
     q = EP(max_iter=2)(rbf(X, 20.0), y, Probit())
     assert q.outcome is Outcome.MAX_ITER

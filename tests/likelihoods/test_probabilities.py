@@ -319,7 +319,7 @@ def both_positive(a, b, rho):
 
 @pytest.mark.parametrize("size", [9.0, 8600.0])
 def test_no_error_of_three_classes_goes_unseen(size):
-    """One row of these was off by 2.4e-4, and told no one, when halves agreed by chance."""
+    """One row of these was off by 2.4e-4, without a warning, when halves agreed by chance."""
     rows = [any_covariance(1, 3, seed=5000 + k, size=size) for k in range(250)]
     mean, cov = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     P = threshold(mean, cov)
