@@ -87,7 +87,7 @@ def test_what_is_above_all_memory_is_refused_at_once(machine):
     assert isinstance(error.value, MemoryError)
 
 
-def test_half_of_the_memory_and_long_fits_are_told(machine):
+def test_half_of_the_memory_and_long_fits_are_warnings(machine):
     with pytest.warns(CostWarning, match="needs about 11 GB of memory of the 20 GB that are free:"):
         Cost(16_000, 16, 11e9, 1e12, False).warn()
     message = r"n = 12000 may take 18 min \(16 eval.* are usual\): take a subset of the rows$"
