@@ -1,4 +1,4 @@
-"""Time and memory are told before they are spent."""
+"""Time and memory are estimated before they are spent."""
 
 import time
 
@@ -79,7 +79,7 @@ def machine(monkeypatch):
 
 def test_what_is_above_all_memory_is_refused_at_once(machine):
     with pytest.raises(NotEnoughMemoryError) as error:
-        Cost(40_000, 16, 70.4e9, 1e16, False).tell()
+        Cost(40_000, 16, 70.4e9, 1e16, False).warn()
     assert str(error.value) == (
         "n = 40000 needs about 70 GB of memory, and this machine has 20 GB free: take a subset of "
         "the rows, or inference='laplace', which needs less"
@@ -87,18 +87,18 @@ def test_what_is_above_all_memory_is_refused_at_once(machine):
     assert isinstance(error.value, MemoryError)
 
 
-def test_half_of_the_memory_and_long_fits_are_told(machine):
+def test_half_of_the_memory_and_long_fits_are_warnings(machine):
     with pytest.warns(CostWarning, match="needs about 11 GB of memory of the 20 GB that are free:"):
-        Cost(16_000, 16, 11e9, 1e12, False).tell()
+        Cost(16_000, 16, 11e9, 1e12, False).warn()
     message = r"n = 12000 may take 18 min \(16 eval.* are usual\): take a subset of the rows$"
     with pytest.warns(CostWarning, match=message):
-        Cost(12_000, 16, 6e9, 1.1e14, True).tell()
-    Cost(12_000, 16, 6e9, 5e13, False).tell()
+        Cost(12_000, 16, 6e9, 1.1e14, True).warn()
+    Cost(12_000, 16, 6e9, 5e13, False).warn()
 
 
 def test_where_nothing_is_known_of_memory_nothing_is_said(monkeypatch):
     monkeypatch.setattr(module, "free_memory", lambda: None)
-    Cost(10**6, 16, 1e13, 1e11, False).tell()
+    Cost(10**6, 16, 1e13, 1e11, False).warn()
 
 
 def test_a_fit_asks_before_the_kernel_is_evaluated(monkeypatch):
@@ -117,7 +117,7 @@ def test_small_fits_are_not_slowed():
     times = []
     for _ in range(20):
         start = time.perf_counter()
-        cost([binary], learner, 1, None).tell()
+        cost([binary], learner, 1, None).warn()
         times.append(time.perf_counter() - start)
     assert min(times) < 1e-4
 

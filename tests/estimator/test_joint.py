@@ -361,8 +361,8 @@ def test_a_bound_that_learning_ends_on_is_reported_once_for_each_kernel():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gpc("joint", "laplace", tight).fit(X, Y)
-    told = [w for w in caught if issubclass(w.category, SklearnConvergenceWarning)]
-    assert 1 <= len(told) <= 3
+    convergence = [w for w in caught if issubclass(w.category, SklearnConvergenceWarning)]
+    assert 1 <= len(convergence) <= 3
 
 
 def test_noise_in_the_kernel_is_part_of_the_prediction():

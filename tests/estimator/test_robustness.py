@@ -417,7 +417,7 @@ def check_that_a_weight_is_a_number_of_copies(division, method, kernel, optimize
     }
     weighted = GaussianProcessClassifier(**settings).fit(X, y, sample_weight=weights)
     repeated = GaussianProcessClassifier(**settings).fit(X[copies], y[copies])
-    # learnt jointly, theta ends where the gradient of three coupled classes can be told from 0
+    # learnt jointly, theta ends where the joint gradient of three classes is above rounding
     joint = division == (3, "joint") and optimizer is not None
     # and the length-scale of a column that says nothing is no one number: at 6,500 and 6,700
     # the evidences are 1e-10 apart, the probabilities 3e-7

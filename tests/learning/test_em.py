@@ -1,4 +1,4 @@
-"""Learning by EM: its objective, that it climbs, and that it ends where the evidence does."""
+"""Learning by EM: its objective, that it rises, and that it ends where the evidence does."""
 
 import os
 
@@ -266,11 +266,11 @@ def test_a_start_outside_the_bounds_is_moved_into_them():
 
 @pytest.mark.slow
 def test_the_report_of_a_run():
-    told = []
+    seen = []
     problem = make_problem(EP(), Probit())
     starts = starts_of(problem, 2)
-    em = ExpectationMaximisation().learn(problem, starts, progress=told.append)
-    assert told == [value for run in em.runs for value in run.trace]
+    em = ExpectationMaximisation().learn(problem, starts, progress=seen.append)
+    assert seen == [value for run in em.runs for value in run.trace]
     for start, run in zip(starts, em.runs, strict=True):
         np.testing.assert_array_equal(run.start, start)
         assert run.n_evaluations == len(run.trace)

@@ -199,6 +199,8 @@ def test_no_spread():
         np.testing.assert_allclose(found.log_z, expected, rtol=1e-15)
         np.testing.assert_array_equal(found.mean, f)
         np.testing.assert_array_equal(found.variance, 0.0)
+        other = likelihood.tilted_moments(-1.0, -f, np.zeros(3))
+        np.testing.assert_allclose(other.log_z, expected, rtol=1e-15)
         half = likelihood.power_moments(0.5, 1.0, f, np.zeros(3)).log_z
         np.testing.assert_allclose(half, 0.5 * np.array(expected), rtol=1e-15)
 

@@ -153,7 +153,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         max_iter_predict: int = MAX_ITER,
         warm_start: bool = False,
         copy_X_train: bool = True,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -238,8 +238,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         self.classes_, self.n_classes_ = rows.classes, len(rows.classes)
         codes = np.searchsorted(rows.classes, y)
         self.X_train_, self.y_train_ = X, np.where(np.isin(y, rows.classes), codes, -1)
-        self.models_: list[Any] = models
-        self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in models])
+        self.models_ = models
+        self.log_marginal_likelihood_value_ = float(np.mean([m.log_evidence for m in models]))
         self.converged_ = all(m.outcome.converged for m in models)
         evaluations = [reported.run.n_evaluations for reported in report.runs]
         self.n_iter_ = max(1, *(evaluations or [m.n_iter for m in models]))
@@ -313,7 +313,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         """
         return class_latents(*self._at(X))
 
-    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+    def sample_latent(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> Array:
         """Draw the latent functions of the classes at all rows of X together.
 
         Parameters

@@ -8,14 +8,14 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Hyperparameter, Ker
 
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import uses_precomputed
-from gpclass.kernels.selection import as_list, find, has_names, part, pick
+from gpclass.kernels.selection import Columns, as_list, find, has_names, part, pick
 from gpclass.kernels.tiles import BoundKernel, bind, binds
 from gpclass.linalg import Array
 
 
 @final
 class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
-    """A kernel that sees some of the columns alone.
+    """A kernel of some of the columns.
 
     Sums and products of such kernels put a kernel of its own on every column or group of columns.
 
@@ -43,7 +43,9 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     4.0
     """
 
-    def __init__(self, columns: Any, kernel: Any, positions: Any = None) -> None:
+    def __init__(
+        self, columns: Columns, kernel: Kernel, positions: Sequence[int] | None = None
+    ) -> None:
         self.columns = columns
         self.kernel = kernel
         self.positions = positions
@@ -83,17 +85,21 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         X = np.atleast_2d(X)
         return part(X, pick(self.columns, self.positions, X.shape[1]))
 
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Covariances (n, n), or (n, m) to the rows of Y, and their gradient (n, n, n_theta)."""
         Y = None if Y is None else self.chosen(Y)
-        return self.kernel(self.chosen(X), Y, eval_gradient=eval_gradient)
+        found: Array | tuple[Array, Array]
+        found = self.kernel(self.chosen(X), Y, eval_gradient=eval_gradient)
+        return found
 
     def diag(self, X: Any) -> Array:
         """Variances at the rows of X, (n,)."""
         return np.asarray(self.kernel.diag(self.chosen(X)))
 
     def is_stationary(self) -> bool:
-        """Whether the kernel is."""
+        """Whether the kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:
@@ -102,11 +108,11 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
 
 
 @binds(ColumnKernel)
-def _bind_columns(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_columns(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return bind(kernel.kernel, kernel.chosen(X), None if X_new is None else kernel.chosen(X_new))
 
 
-def uses_names(kernel: Any) -> bool:
+def uses_names(kernel: Kernel) -> bool:
     """Whether a kernel expression names columns."""
     if isinstance(kernel, MixedRBF):
         return has_names(kernel.discrete)
@@ -115,7 +121,7 @@ def uses_names(kernel: Any) -> bool:
     return any(uses_names(one) for one in _inner(kernel).values())
 
 
-def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
+def resolved(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Kernel expression whose named columns are found in a table.
 
     Parameters
@@ -162,7 +168,7 @@ def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
     return type(kernel)(**params | inner)
 
 
-def _inner(kernel: Any) -> dict[Any, Any]:
+def _inner(kernel: Kernel) -> dict[int | str, Kernel]:
     """Kernels that are parameters of a kernel."""
     if isinstance(kernel, CompoundKernel):
         return dict(enumerate(kernel.kernels))

@@ -1,14 +1,15 @@
 """Which length-scale of a kernel expression belongs to which column of the table."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Exponentiation,
+    Kernel,
     Product,
     Sum,
     WhiteKernel,
@@ -39,7 +40,7 @@ class ColumnScale(NamedTuple):
     matters: bool
 
 
-def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
+def column_scales(kernel: Kernel, X: Array) -> list[ColumnScale]:
     """Length-scales that belong to one column of X (n, d) each.
 
     Those of RBF, Matern and MixedRBF are known, in sums, products, powers and `ColumnKernel`. A
@@ -65,7 +66,7 @@ def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
     return found
 
 
-def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
+def columns_as_numbers(kernel: Kernel, n_columns: int) -> set[int]:
     """Columns of a table that a kernel takes for numbers, and does not just compare or leave out.
 
     Examples
@@ -77,7 +78,7 @@ def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
     return set(_numbers(kernel, np.arange(n_columns)).tolist())
 
 
-def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
+def _numbers(kernel: Kernel, columns: NDArray[np.intp]) -> NDArray[np.intp]:
     if isinstance(kernel, Sum | Product):
         return np.union1d(_numbers(kernel.k1, columns), _numbers(kernel.k2, columns))
     if isinstance(kernel, Exponentiation):
@@ -93,7 +94,7 @@ def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
 _Scale = tuple[str, int, float, bool]
 
 
-def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
+def _walk(kernel: Kernel, prefix: str, columns: NDArray[np.intp]) -> Iterator[_Scale]:
     """Parameter, column, value and whether it is discrete; ``columns`` are those it sees."""
     if isinstance(kernel, Sum | Product):
         yield from _walk(kernel.k1, f"{prefix}k1__", columns)
@@ -113,7 +114,9 @@ def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
         yield from _each(f"{prefix}length_scale", kernel.length_scale, columns, False)
 
 
-def _each(name: str, scale: Any, columns: NDArray[Any], discrete: bool) -> Iterator[_Scale]:
+def _each(
+    name: str, scale: ArrayLike, columns: NDArray[np.intp], discrete: bool
+) -> Iterator[_Scale]:
     scales = np.ravel(scale)
     if len(scales) == len(columns):
         for i, (column, value) in enumerate(zip(columns, scales, strict=True)):

@@ -43,7 +43,7 @@ class Objective:
     """
 
     problem: Problem
-    init: Any = None
+    init: object = None
     progress: Progress | None = None
     hyperprior: HyperPrior | None = None
     best: Point | None = None
