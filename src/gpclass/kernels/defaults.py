@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
+from gpclass.kernels.columns import ColumnKernel
 from gpclass.linalg import Array
 
 _MAX_ROWS = 1000
@@ -21,7 +22,7 @@ _LENGTH_BOUNDS: Final = np.array([1e-3, 1e3])
 _LIMITS = (1e-290, 1e290)
 
 
-def default_kernel(X: Any) -> Any:
+def default_kernel(X: Any, shared: Any = None) -> Any:
     """Sum of a smooth function with a length-scale a column, a linear function, and a constant.
 
     The constant is what is known far from all rows, and the linear part is what is simple: the
@@ -65,8 +66,13 @@ def default_kernel(X: Any) -> Any:
     slope = _LINEAR / size
     smooth = ConstantKernel(_SMOOTH, _SMOOTH * _VARIANCE_BOUNDS)
     linear = ConstantKernel(slope, slope * _VARIANCE_BOUNDS)
+    columns = np.arange(table.shape[1]) if shared is None else np.asarray(shared)
+    lengths = lengths[np.unique(columns, return_index=True)[1]]
+    radial = Matern(lengths, np.multiply.outer(lengths, _LENGTH_BOUNDS), nu=2.5)
+    if len(lengths) < table.shape[1]:
+        radial = ColumnKernel(list(range(table.shape[1])), radial, shared=columns.tolist())
     return (
-        smooth * Matern(lengths, np.multiply.outer(lengths, _LENGTH_BOUNDS), nu=2.5)
+        smooth * radial
         + linear * DotProduct(0.0, "fixed")
         + ConstantKernel(_CONSTANT, _CONSTANT * _VARIANCE_BOUNDS)
     )

@@ -20,6 +20,8 @@ from sklearn.gaussian_process.kernels import (
 from gpclass.kernels import ColumnKernel, diagonal, expected_lengths, two_valued
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 
+import os
+CATEGORY = float(os.environ.get('CATEGORY','1.0'))
 Array = NDArray[np.float64]
 
 # Standard deviation of a half-normal deviation of each term of the latent. Where classes can be
@@ -164,7 +166,11 @@ def _parts(kernel: Kernel, rows: Any, size: float) -> Iterator[_Part]:
         yield from _parts(kernel.k1, rows, size * _mean_variance(kernel.k2, rows))
         yield from _parts(kernel.k2, rows, size * _mean_variance(kernel.k1, rows))
     elif isinstance(kernel, ColumnKernel):
-        yield from _parts(kernel.kernel, np.unique(kernel.chosen(rows), axis=0), size)
+        chosen = np.unique(kernel.chosen(rows), axis=0)
+        if kernel.shared is None:
+            yield from _parts(kernel.kernel, chosen, size)
+        else:
+            yield _length_scales(chosen, np.asarray(kernel.shared))
     else:
         for one in kernel.hyperparameters:
             if not one.fixed:
@@ -183,14 +189,17 @@ def _rule(kernel: Kernel, name: str, rows: Any, size: float) -> _Part | None:
         deviation = SIGNAL_DEVIATION / np.sqrt(size)
         return _Part(np.zeros(1), np.zeros((1, 1)), np.full(1, deviation), np.full(1, power))
     if isinstance(kernel, RBF | RationalQuadratic) and name == "length_scale":
-        return _length_scales(rows, by_column=getattr(kernel, "anisotropic", False))
+        by_column = getattr(kernel, "anisotropic", False)
+        return _length_scales(rows, np.arange(rows.shape[1]) if by_column else None)
     return None
 
 
-def _length_scales(rows: Array, by_column: bool) -> _Part:
-    """Part of one length-scale, or of one a column."""
-    if by_column:
-        scales = expected_lengths(rows)
+def _length_scales(rows: Array, shared: NDArray[np.intp] | None) -> _Part:
+    """Part of one length-scale (None), or of those that ``shared`` numbers."""
+    if shared is not None:
+        first = np.unique(shared, return_index=True)[1]
+        scales = expected_lengths(rows)[first]
+        single = np.bincount(shared) == 1
     else:
         largest = float(np.abs(rows).max(initial=0.0)) or 1.0
         offsets = rows / largest - rows[0] / largest
@@ -199,8 +208,9 @@ def _length_scales(rows: Array, by_column: bool) -> _Part:
     centre = np.zeros(len(scales))
     centre[known] = np.log(scales[known]) + np.log(LENGTH_FACTOR)
     precision = np.diag(known / LENGTH_DEVIATION**2)
-    if by_column:
-        own = known / np.where(two_valued(rows), LEVEL_DEVIATION, COLUMN_DEVIATION) ** 2
+    if shared is not None:
+        deviation = np.where(two_valued(rows)[first], np.where(single, LEVEL_DEVIATION, CATEGORY), COLUMN_DEVIATION)
+        own = known / deviation ** 2
         # the inverse of a diagonal plus a constant (Sherman & Morrison)
         precision = np.diag(own) - np.outer(own, own) / (LENGTH_DEVIATION**-2 + own.sum())
     return _flat(len(scales))._replace(centre=centre, precision=precision)

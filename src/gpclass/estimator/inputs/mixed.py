@@ -124,6 +124,12 @@ class MixedTable(Inputs):
             found += [f"{name}_{[*levels, 'missing'][int(code)]}" for code in codes]
         return found or ["nothing"]
 
+    @property
+    def shared(self) -> list[int]:
+        """Which length-scale a column of the matrix has: the levels of a column have one."""
+        sizes = [1] * (len(self.numeric) + len(self.gaps)) + [len(c) for c in self.codes if c.size]
+        return np.repeat(np.arange(len(sizes)), sizes).tolist() or [0]
+
     def _matrix(self, raw: Array) -> Array:
         with np.errstate(over="ignore"):  # infinity becomes FARTHEST
             unit = (np.ldexp(raw[:, self.numeric], self.exponents) - self.centres) / self.scales
