@@ -166,10 +166,11 @@ def _minimise(
 def _tied(objective: Objective, start: Array, settings: SearchSettings) -> Array:
     """Where the evidence leads if the entries of each vector move together.
 
-    From there on a kernel with a length-scale a column is never below that with one.
+    From there on a kernel with a length-scale a column does not end below that with one. Under a
+    hyperprior, which holds them together itself, the ends are the same and sooner without it.
     """
     ties = objective.problem.hyperparameters.ties
-    if ties.shape[1] == len(start):
+    if objective.hyperprior is not None or ties.shape[1] == len(start):
         return start
     start = np.clip(start, *objective.problem.bounds.T)
     room = objective.problem.bounds - start[:, None]
