@@ -1,6 +1,6 @@
 """Which length-scale of a kernel expression belongs to which column of the table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +26,10 @@ _NEGLIGIBLE = 1e-3
 class ColumnScale(NamedTuple):
     """The length-scale of one column: its name in ``get_params``, its value, and what it does.
 
-    ``relative`` is the length-scale in standard deviations of the column (of a discrete column,
-    itself). ``matters`` says whether the column changes any covariance by a factor of more than
-    ``exp(0.001)``, as if the kernel were squared exponential.
+    Of columns that share one, as the levels of a category, ``column`` is the first. ``relative`` is
+    the length-scale in standard deviations of the column, or of all of these together (of a
+    discrete column, itself). ``matters`` says whether the column changes any covariance by a factor
+    of more than ``exp(0.001)``, as if the kernel were squared exponential.
     """
 
     parameter: str
@@ -43,7 +44,7 @@ def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
     """Length-scales that belong to one column of X (n, d) each.
 
     Those of RBF, Matern and MixedRBF are known, in sums, products, powers and `ColumnKernel`. A
-    length-scale that several columns share is not among them.
+    length-scale of all columns together is not among them.
 
     Examples
     --------
@@ -57,11 +58,12 @@ def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         spread, span = X.std(axis=0), np.ptp(X, axis=0)
         found = []
-        for parameter, column, length, discrete in _walk(kernel, "", np.arange(X.shape[1])):
-            largest = 1.0 if discrete else float(span[column])
-            matters = 0.5 * np.square(largest / length) > _NEGLIGIBLE
-            relative = length if discrete else float(length / spread[column])
-            found.append(ColumnScale(parameter, column, length, relative, discrete, bool(matters)))
+        for parameter, columns, length, discrete in _walk(kernel, "", np.arange(X.shape[1])):
+            largest = 1.0 if discrete else np.linalg.norm(span[columns])
+            matters = bool(0.5 * np.square(largest / length) > _NEGLIGIBLE)
+            relative = length if discrete else float(length / np.linalg.norm(spread[columns]))
+            first = int(columns[0])
+            found.append(ColumnScale(parameter, first, length, relative, discrete, matters))
     return found
 
 
@@ -90,11 +92,11 @@ def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
     return columns[:0] if isinstance(kernel, ConstantKernel | WhiteKernel) else columns
 
 
-_Scale = tuple[str, int, float, bool]
+_Scale = tuple[str, NDArray[Any], float, bool]
 
 
 def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
-    """Parameter, column, value and whether it is discrete; ``columns`` are those it sees."""
+    """Parameter, its columns, value and whether they are discrete, of ``columns`` that it sees."""
     if isinstance(kernel, Sum | Product):
         yield from _walk(kernel.k1, f"{prefix}k1__", columns)
         yield from _walk(kernel.k2, f"{prefix}k2__", columns)
@@ -102,7 +104,12 @@ def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
         yield from _walk(kernel.kernel, f"{prefix}kernel__", columns)
     elif isinstance(kernel, ColumnKernel):
         seen = columns[pick(kernel.columns, kernel.positions, len(columns))]
-        yield from _walk(kernel.kernel, f"{prefix}kernel__", seen)
+        if kernel.shared is None:
+            yield from _walk(kernel.kernel, f"{prefix}kernel__", seen)
+        else:
+            groups = [seen[np.equal(kernel.shared, k)] for k in range(max(kernel.shared) + 1)]
+            name = f"{prefix}kernel__length_scale"
+            yield from _each(name, kernel.kernel.length_scale, groups, False)
     elif isinstance(kernel, MixedRBF):
         discrete = pick(kernel.discrete, kernel.positions, len(columns))
         levels, scale = columns[discrete], kernel.discrete_length_scale
@@ -113,9 +120,11 @@ def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
         yield from _each(f"{prefix}length_scale", kernel.length_scale, columns, False)
 
 
-def _each(name: str, scale: Any, columns: NDArray[Any], discrete: bool) -> Iterator[_Scale]:
+def _each(
+    name: str, scale: Any, columns: Sequence[Any] | NDArray[Any], discrete: bool
+) -> Iterator[_Scale]:
     scales = np.ravel(scale)
     if len(scales) == len(columns):
         for i, (column, value) in enumerate(zip(columns, scales, strict=True)):
             entry = f"{name}[{i}]" if len(scales) > 1 else name
-            yield entry, int(column), float(value), discrete
+            yield entry, np.atleast_1d(column), float(value), discrete

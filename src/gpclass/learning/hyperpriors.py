@@ -101,9 +101,9 @@ def weak_hyperprior(free: Hyperparameters, X: Any) -> WeakHyperPrior:
     logarithm, about twice the root of the columns' summed variances. Length-scales of the columns
     have the same prior in common, about twice `gpclass.kernels.expected_lengths`, and differ from
     what they have in common with an sd of 1 (0.5 for a column of two values, of which a table may
-    have many). On d standardised columns all these centres are ``2 sqrt(d)``. Those of the discrete
-    columns of a `MixedRBF` are as of one-hot columns in which two levels have distance 1, all
-    levels of a column with one length-scale; those of its continuous columns are apart.
+    have many, and for the levels of a category together). On d standardised columns all these
+    centres are ``2 sqrt(d)``. Those of the discrete columns of a `MixedRBF` are as of one-hot
+    columns in which two levels have distance 1; those of its continuous columns are apart.
 
     All else is flat: what no rule is known for, the likelihood's hyperparameters, length-scales of
     constant columns and of kernels that take no vectors.
@@ -168,7 +168,11 @@ def _parts(kernel: Kernel, rows: Any, size: float) -> Iterator[_Part]:
         yield from _parts(kernel.k1, rows, size * _mean_variance(kernel.k2, rows))
         yield from _parts(kernel.k2, rows, size * _mean_variance(kernel.k1, rows))
     elif isinstance(kernel, ColumnKernel):
-        yield from _parts(kernel.kernel, np.unique(kernel.chosen(rows), axis=0), size)
+        chosen = np.unique(kernel.chosen(rows), axis=0)
+        if kernel.shared is None:
+            yield from _parts(kernel.kernel, chosen, size)
+        elif kernel.n_dims:
+            yield _length_scales(chosen, np.asarray(kernel.shared))
     else:
         for one in kernel.hyperparameters:
             if not one.fixed:
@@ -202,7 +206,7 @@ def _rule(kernel: Kernel, name: str, rows: Any, size: float) -> _Part | None:
 
 def _length_scales(rows: Array, own: NDArray[np.intp]) -> _Part:
     """Part of one length-scale, or of several, where ``own`` (d,) numbers that of each column."""
-    several = len(own) > 1
+    several = own.max() > 0
     first = np.unique(own, return_index=True)[1]
     if several:
         scales = expected_lengths(rows)[first]
