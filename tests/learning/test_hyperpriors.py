@@ -167,6 +167,22 @@ def test_mixed_columns_of_one_kind_and_of_one_level():
         np.testing.assert_array_equal(getattr(numbers, name), getattr(rbf, name))
 
 
+def test_levels_that_share_a_length_scale_have_one_prior():
+    codes = np.append(np.arange(3), RNG.integers(0, 3, len(X) - 3))
+    table = np.column_stack([X[:, :2], np.sqrt(0.5) * np.eye(3)[codes]])
+    prior = weak(ColumnKernel(range(5), RBF(np.ones(3)), shared=[0, 1, 2, 2, 2]), table)
+    each = weak(RBF(np.ones(5)), table)
+    np.testing.assert_allclose(prior.centre, each.centre[:3])
+    np.testing.assert_allclose(np.linalg.inv(prior.precision), 3.0 + np.diag([1.0, 1.0, 0.25]))
+    # one for all columns
+    one = weak(ColumnKernel([0, 1], RBF([1.0]), shared=[0, 0]))
+    alone = weak(RBF(1.0), X[:, :2])
+    for name in FIELDS:
+        np.testing.assert_allclose(getattr(one, name), getattr(alone, name))
+    fixed = weak(ColumnKernel([0, 1], RBF([1.0], "fixed"), shared=[0, 0]))
+    assert fixed.centre.shape == (0,)
+
+
 def test_objects_have_no_columns():
     prior = weak(2.0 * MiniSeqKernel(), ["ab", "ba", "bb"])
     np.testing.assert_array_equal(is_flat(prior), [False, True])
