@@ -54,6 +54,18 @@ def test_a_constant_column_has_a_length_scale_too():
     assert np.isfinite(default_kernel(np.zeros((3, 2))).theta).all()
 
 
+def test_levels_of_a_category_share_a_length_scale():
+    rng = np.random.default_rng(0)
+    codes = np.append(np.arange(3), rng.integers(0, 3, 17))
+    X = np.column_stack([rng.standard_normal(20), np.sqrt(0.5) * np.eye(3)[codes]])
+    alone, kernel = default_kernel(X), default_kernel(X, [0, 1, 1, 1])
+    shared = kernel.k1.k1.k2
+    np.testing.assert_allclose(shared.spread.length_scale, alone.k1.k1.k2.length_scale)
+    assert (shared.n_dims, kernel.n_dims) == (2, 5)
+    np.testing.assert_allclose(evaluate(kernel, X), evaluate(alone, X))
+    assert default_kernel(X, range(4)) == alone
+
+
 def test_levels_have_one_unit_however_rare_they_are():
     """As `MixedTable` has them: sqrt(1/2) or 0, so that two levels have distance 1."""
     rng = np.random.default_rng(0)

@@ -55,6 +55,13 @@ def test_what_is_left_out_stays():
     np.testing.assert_allclose(free.completed(np.log([3.0, 0.2])), np.log([3.0, 0.2]))
 
 
+def test_entries_of_a_vector_are_tied():
+    kernel = ConstantKernel(2.0, "fixed") * RBF([1.0, 3.0]) + RBF(1.0)
+    free = Hyperparameters(CompoundKernel([kernel, RBF([1.0, 2.0])]), NoisyThreshold(0.1))
+    owners = [0, 0, 1, 2, 2, 3]
+    np.testing.assert_array_equal(free.ties, np.eye(4)[owners])
+
+
 def test_nothing_free():
     free = Hyperparameters(RBF(1.0, "fixed"), Probit())
     assert free.theta.shape == (0,)

@@ -225,7 +225,10 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         rows = used_rows(X, y, sample_weight, self.class_weight)
         X = inputs.rescale(X, rows.used)
         names = getattr(seen, "feature_names_in_", None)
-        kernels = starting_kernels(self.kernel, X if rows.used is None else X[rows.used], names)
+        shared = getattr(inputs, "shared", None)
+        kernels = starting_kernels(
+            self.kernel, X if rows.used is None else X[rows.used], names, shared
+        )
         division = divide(parts, kernels, X, rows)
         models, report = learn_models(self, division, parts.learner)
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))

@@ -32,13 +32,19 @@ from gpclass.learning import (
 )
 
 
-def starting_kernels(kernel: object, X: Any, names: Sequence[str] | None = None) -> list[Kernel]:
+def starting_kernels(
+    kernel: object,
+    X: Any,
+    names: Sequence[str] | None = None,
+    shared: Sequence[int] | None = None,
+) -> list[Kernel]:
     """Kernels that learning starts from: one for all classes, or one a class.
 
-    ``names`` are those of the columns of X, for kernels that name some of them.
+    ``names`` are those of the columns of X, for kernels that name some of them; ``shared`` says
+    which of its columns have a length-scale of the default kernel together.
     """
     if kernel is None:
-        return [default_kernel(X)]
+        return [default_kernel(X, shared)]
     if isinstance(kernel, list | tuple):
         return [resolved(clone(one), names) for one in kernel]
     return [Precomputed() if is_precomputed(kernel) else resolved(clone(kernel), names)]

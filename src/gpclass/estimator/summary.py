@@ -63,7 +63,7 @@ def _columns(model: BaseEstimator, kernel: Kernel, X: Any) -> Iterator[str]:
     if not scales:
         return
     if hasattr(model._inputs, "column_names"):
-        names = model._inputs.column_names()
+        names = model._inputs.column_names(levels=False)
     else:
         names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])])
     yield "columns that matter, by length-scale in standard deviations of the column:"

@@ -93,6 +93,11 @@ class MixedRBF(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: i
         bounds = self.discrete_length_scale_bounds if as_list(self.discrete) else "fixed"
         return Hyperparameter(name, "numeric", bounds, size)
 
+    def parts(self, X: Any) -> tuple[Array, Array]:
+        """Continuous columns of X (n, d), and discrete ones; ValueError where X lacks one."""
+        discrete = pick(self.discrete, self.positions, X.shape[1])
+        return part(X, np.setdiff1d(np.arange(X.shape[1]), discrete)), part(X, discrete)
+
     def __call__(
         self, X: Any, Y: Any = None, eval_gradient: bool = False
     ) -> Array | tuple[Array, Array]:
@@ -129,17 +134,14 @@ class _Mixed(LogDifferentiable):
 
     def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
-        discrete = pick(kernel.discrete, kernel.positions, X.shape[1])
-        continuous = np.setdiff1d(np.arange(X.shape[1]), discrete)
+        numbers, self._left = kernel.parts(X)
+        new, self._right = (None, self._left) if X_new is None else kernel.parts(X_new)
         lengths, discrete_lengths = kernel.length_scale, kernel.discrete_length_scale
-        _check_size("length_scale", lengths, len(continuous), "continuous")
-        _check_size("discrete_length_scale", discrete_lengths, len(discrete), "discrete")
-        new = None if X_new is None else part(X_new, continuous)
+        _check_size("length_scale", lengths, numbers.shape[1], "continuous")
+        _check_size("discrete_length_scale", discrete_lengths, self._left.shape[1], "discrete")
         # as for RBF, a product of matrices is exact enough
-        self._distances = Distances(part(X, continuous), new, lengths, gram=True)
-        self._left = part(X, discrete)
-        self._right = self._left if X_new is None else part(X_new, discrete)
-        scale = np.broadcast_to(np.ravel(discrete_lengths), len(discrete))
+        self._distances = Distances(numbers, new, lengths, gram=True)
+        scale = np.broadcast_to(np.ravel(discrete_lengths), self._left.shape[1])
         with np.errstate(all="ignore"):
             self._weights = np.minimum(np.asarray(scale, float) ** -2.0, _LARGEST_WEIGHT)
         # in the order of scikit-learn's theta, which is alphabetical

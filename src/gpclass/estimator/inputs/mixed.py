@@ -116,13 +116,23 @@ class MixedTable(Inputs):
         check_array(raw, ensure_all_finite="allow-nan", estimator=estimator, input_name="X")
         return self._matrix(raw)
 
-    def column_names(self) -> list[str]:
-        """Names of the columns of the matrix; x0, x1 and so on where the table has none."""
+    def column_names(self, levels: bool = True) -> list[str]:
+        """Names of the columns of the matrix; x0, x1 and so on where the table has none.
+
+        Without ``levels`` a level's column has the name of its column in the table.
+        """
         names = [f"x{name}" if isinstance(name, int) else str(name) for name in self.names]
         found = [names[j] for j in self.numeric] + [f"{names[j]}_missing" for j in self.gaps]
-        for name, levels, codes in zip(names, self.levels, self.codes, strict=True):
-            found += [f"{name}_{[*levels, 'missing'][int(code)]}" for code in codes]
+        for name, known, codes in zip(names, self.levels, self.codes, strict=True):
+            each = [f"{name}_{[*known, 'missing'][int(code)]}" for code in codes]
+            found += each if levels else [name] * len(each)
         return found or ["nothing"]
+
+    @property
+    def shared(self) -> list[int]:
+        """Which length-scale a column of the matrix has: the levels of a column have one."""
+        sizes = [1] * (len(self.numeric) + len(self.gaps)) + [len(c) for c in self.codes if c.size]
+        return np.repeat(np.arange(len(sizes)), sizes).tolist() or [0]
 
     def _matrix(self, raw: Array) -> Array:
         with np.errstate(over="ignore"):  # infinity becomes FARTHEST
