@@ -111,6 +111,13 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     approximation_ : Approximation or list of Approximation
         The posterior at the training rows: its ``log_evidence``, its ``outcome`` (how the inference
         ended), its sites and its ``posterior``. It is computed when it is first asked for.
+    loo_proba_ : ndarray of shape (N, C)
+        Class probabilities of each training row given all others, at the hyperparameters that were
+        learnt from all: from the sites, without another fit. A row is left out with its whole
+        weight; one of weight zero, which the fit left out, has its prediction. Computed when it is
+        first asked for, at about the cost of one evidence with its gradient.
+    loo_log_loss_ : float
+        Mean of ``-log p(y_i | y_-i)`` by the weights of the fit, in nats.
     log_marginal_likelihood_value_ : float
         Evidence in nats; the mean over the binary problems where there are several.
     converged_ : bool
