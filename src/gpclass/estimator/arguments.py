@@ -18,12 +18,13 @@ from gpclass.learning import (
     KeepFixed,
     Learner,
     MaximiseEvidence,
+    MaximiseLeaveOneOut,
 )
 from gpclass.learning.hyperparameters import parameter_names
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 
-LEARNINGS: Final = ("evidence", "em")
+LEARNINGS: Final = ("evidence", "loo", "em")
 HYPERPRIORS: Final = ("auto", "weak")
 # Iterations that an inference given by name may take, unless the user says otherwise.
 MAX_ITER: Final = 100
@@ -222,6 +223,8 @@ def _pick_learner(learning: Any, optimizer: Any) -> Learner:
         return KeepFixed()
     if learning == "evidence":
         return MaximiseEvidence(optimizer)
+    if learning == "loo":
+        return MaximiseLeaveOneOut(optimizer)
     if callable(optimizer):
         raise ValueError(
             "learning='em' maximises by itself: leave optimizer at 'fmin_l_bfgs_b', or take "

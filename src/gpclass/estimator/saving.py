@@ -20,6 +20,7 @@ from gpclass.learning import (
     Learned,
     LearningRun,
     MaximiseEvidence,
+    MaximiseLeaveOneOut,
     Node,
     SearchSettings,
     WeakHyperPrior,
@@ -42,7 +43,8 @@ def trusted_types() -> list[str]:
     estimator = (GaussianProcessClassifier, TableEncoder, OptimizerReport, ReportedRun, *KINDS)
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
-    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence, WeakHyperPrior)
+    learners: tuple[Any, ...] = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
+    learners += (MaximiseLeaveOneOut, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
     priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())

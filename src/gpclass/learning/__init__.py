@@ -1,4 +1,4 @@
-"""How the hyperparameters are found: by the evidence, by EM, or not at all."""
+"""How the hyperparameters are found: by the evidence, leave-one-out, EM, or not at all."""
 
 from gpclass.learning.em import ExpectationMaximisation
 from gpclass.learning.evidence import MaximiseEvidence
@@ -6,6 +6,7 @@ from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 from gpclass.learning.hyperpriors import WeakHyperPrior, weak_hyperprior
 from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
+from gpclass.learning.leave_one_out import MaximiseLeaveOneOut
 from gpclass.learning.problem import BinaryProblem, Evaluation, Problem
 from gpclass.learning.runs import learn_all
 from gpclass.learning.search import SearchSettings
@@ -22,6 +23,7 @@ __all__ = [
     "Learner",
     "LearningRun",
     "MaximiseEvidence",
+    "MaximiseLeaveOneOut",
     "Node",
     "Problem",
     "SearchSettings",

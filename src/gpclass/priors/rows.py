@@ -32,7 +32,8 @@ def without_own_sites(
     --------
     >>> import numpy as np
     >>> one = np.ones((1, 1))
-    >>> without_own_sites(0.5 * one, 0.5 * one[None], one, one[None])
+    >>> mean, variance = without_own_sites(0.5 * one, 0.5 * one[None], one, one[None])
+    >>> mean.round(9) + 0.0, variance
     (array([[0.]]), array([[[1.]]]))
     """
     values, vectors = eigen_batch(covariance)
