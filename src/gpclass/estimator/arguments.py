@@ -13,6 +13,7 @@ from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVs
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
 from gpclass.learning import (
+    CentralComposite,
     ExpectationMaximisation,
     HyperPrior,
     KeepFixed,
@@ -24,7 +25,13 @@ from gpclass.learning.hyperparameters import parameter_names
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 
-LEARNINGS: Final = ("evidence", "loo", "em")
+LEARNINGS: Final = ("evidence", "loo", "ccd", "em")
+# Learners that take an optimizer.
+BY_GRADIENT: Final[dict[str, Any]] = {
+    "evidence": MaximiseEvidence,
+    "loo": MaximiseLeaveOneOut,
+    "ccd": CentralComposite,
+}
 HYPERPRIORS: Final = ("auto", "weak")
 # Iterations that an inference given by name may take, unless the user says otherwise.
 MAX_ITER: Final = 100
@@ -221,10 +228,8 @@ def _pick_learner(learning: Any, optimizer: Any) -> Learner:
         raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
     if optimizer is None:
         return KeepFixed()
-    if learning == "evidence":
-        return MaximiseEvidence(optimizer)
-    if learning == "loo":
-        return MaximiseLeaveOneOut(optimizer)
+    if learning in BY_GRADIENT:
+        return BY_GRADIENT[learning](optimizer)
     if callable(optimizer):
         raise ValueError(
             "learning='em' maximises by itself: leave optimizer at 'fmin_l_bfgs_b', or take "

@@ -58,9 +58,10 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
             ``EP(schedule="sequential")``, default="ep"
         EP's evidence and probabilities are the closest to the truth; Laplace's method takes about
         half the time. "mcmc" samples, for fixed hyperparameters (``optimizer=None``).
-    learning : {"evidence", "loo", "em"} or Learner, default="evidence"
+    learning : {"evidence", "loo", "ccd", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, by that of the leave-one-out log
-        predictive (binary problems), or by EM (KG06).
+        predictive (binary problems), or by EM (KG06). "ccd" averages predictions over settings
+        around the maximum of the evidence; those at the maximum are reported.
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
         What more than two classes are. "joint": one model of all, the multinomial probit for
         ``inference="ep"``, the softmax for ``"laplace"``, and "differences" for any other

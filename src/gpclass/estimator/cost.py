@@ -18,7 +18,7 @@ from gpclass.estimator.progress import duration
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.inference import EP, Laplace, TangentBound
 from gpclass.inference.joint import MultinomialProbit, Softmax
-from gpclass.learning import JointProblem, KeepFixed, Learner, Problem
+from gpclass.learning import CentralComposite, JointProblem, KeepFixed, Learner, Problem
 from gpclass.linalg import product
 
 # Below both, nothing is looked up: a fit that takes seconds must not pay for the question.
@@ -55,10 +55,16 @@ class Cost(NamedTuple):
         at_a_time = 1 if tasks == 1 else min(tasks, effective_n_jobs(n_jobs))
         costs = [_of_evaluation(problem) for problem in problems]
         runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
+        kept = 0.0
+        if isinstance(learner, CentralComposite):
+            n_points = learner.n_points(n_free)
+            runs += 4 * n_free + n_points
+            # K and a factor of each point, for predictions
+            kept = sum(16.0 * n_points * problem.n_sites**2 for problem in problems)
         return cls(
             max(problem.n_rows for problem in problems),
             runs * len(problems),
-            at_a_time * max(n_bytes for n_bytes, _ in costs),
+            at_a_time * max(n_bytes for n_bytes, _ in costs) + kept,
             runs * sum(flops for _, flops in costs),
             isinstance(problems[0].inference, Laplace),
         )

@@ -14,6 +14,7 @@ from gpclass.inference.sites import Sites
 from gpclass.kernels import Precomputed
 from gpclass.learning import (
     BinaryProblem,
+    CentralComposite,
     ExpectationMaximisation,
     JointProblem,
     KeepFixed,
@@ -44,7 +45,7 @@ def trusted_types() -> list[str]:
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
     learners: tuple[Any, ...] = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
-    learners += (MaximiseLeaveOneOut, WeakHyperPrior)
+    learners += (MaximiseLeaveOneOut, CentralComposite, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
     priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())

@@ -1,5 +1,6 @@
-"""How the hyperparameters are found: by the evidence, leave-one-out, EM, or not at all."""
+"""How hyperparameters are found: by the evidence, leave-one-out, averages, EM, or not at all."""
 
+from gpclass.learning.ccd import CentralComposite
 from gpclass.learning.em import ExpectationMaximisation
 from gpclass.learning.evidence import MaximiseEvidence
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
@@ -13,6 +14,7 @@ from gpclass.learning.search import SearchSettings
 
 __all__ = [
     "BinaryProblem",
+    "CentralComposite",
     "Evaluation",
     "ExpectationMaximisation",
     "HyperPrior",
