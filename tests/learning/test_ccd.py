@@ -108,7 +108,7 @@ def test_a_skew_density_is_followed_on_either_side():
     variance = density @ (grid - want) ** 2  # .395, where the curvature says .333
     mean, covariance = moments(CentralComposite().learn(problem, problem.theta[None]))
     np.testing.assert_allclose(mean, want, atol=0.06)
-    np.testing.assert_allclose(np.diag(covariance), variance, rtol=0.1)
+    np.testing.assert_allclose(np.diag(covariance), variance, rtol=0.15)
 
 
 class Normal(HyperPrior):
