@@ -20,12 +20,13 @@ from gpclass.learning import (
     Learner,
     MaximiseEvidence,
     MaximiseLeaveOneOut,
+    NoUTurn,
 )
 from gpclass.learning.hyperparameters import parameter_names
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 
-LEARNINGS: Final = ("evidence", "loo", "ccd", "em")
+LEARNINGS: Final = ("evidence", "loo", "ccd", "nuts", "em")
 # Learners that take an optimizer.
 BY_GRADIENT: Final[dict[str, Any]] = {
     "evidence": MaximiseEvidence,
@@ -66,7 +67,7 @@ def pick_parts(estimator: Any) -> Parts:
         raise ValueError(
             f"inducing={estimator.inducing!r} does not exist; the values that do are: None"
         )
-    learner = _pick_learner(estimator.learning, estimator.optimizer)
+    learner = _pick_learner(estimator.learning, estimator.optimizer, estimator.random_state)
     _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)
     chosen = estimator.categorical_features
@@ -220,7 +221,7 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
     return given  # type: ignore[no-any-return]
 
 
-def _pick_learner(learning: Any, optimizer: Any) -> Learner:
+def _pick_learner(learning: Any, optimizer: Any, random_state: Any) -> Learner:
     if isinstance(learning, Learner):
         return learning
     _named("learning", learning, LEARNINGS)
@@ -228,6 +229,8 @@ def _pick_learner(learning: Any, optimizer: Any) -> Learner:
         raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
     if optimizer is None:
         return KeepFixed()
+    if learning == "nuts":
+        return NoUTurn(optimizer, random_state=_seed(random_state))
     if learning in BY_GRADIENT:
         return BY_GRADIENT[learning](optimizer)
     if callable(optimizer):

@@ -58,10 +58,11 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
             ``EP(schedule="sequential")``, default="ep"
         EP's evidence and probabilities are the closest to the truth; Laplace's method takes about
         half the time. "mcmc" samples, for fixed hyperparameters (``optimizer=None``).
-    learning : {"evidence", "loo", "ccd", "em"} or Learner, default="evidence"
+    learning : {"evidence", "loo", "ccd", "nuts", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, by that of the leave-one-out log
         predictive (binary problems), or by EM (KG06). "ccd" averages predictions over settings
-        around the maximum of the evidence; those at the maximum are reported.
+        around the maximum of the evidence, "nuts" over draws (`pip install 'gpclass[nuts]'`);
+        those at the maximum are reported.
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
         What more than two classes are. "joint": one model of all, the multinomial probit for
         ``inference="ep"``, the softmax for ``"laplace"``, and "differences" for any other
@@ -91,7 +92,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     copy_X_train : bool, default=True
         Whether to keep a copy of X, or X itself.
     random_state : int, RandomState instance or None, default=None
-        Draws the starts of restarts.
+        Draws the starts of restarts, and what "nuts" and "mcmc" draw.
     n_jobs : int, default=None
         Processes for restarts or binary problems. The result does not depend on it.
     verbose : int, default=0

@@ -18,7 +18,14 @@ from gpclass.estimator.progress import duration
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.inference import EP, Laplace, TangentBound
 from gpclass.inference.joint import MultinomialProbit, Softmax
-from gpclass.learning import CentralComposite, JointProblem, KeepFixed, Learner, Problem
+from gpclass.learning import (
+    CentralComposite,
+    JointProblem,
+    KeepFixed,
+    Learner,
+    NoUTurn,
+    Problem,
+)
 from gpclass.linalg import product
 
 # Below both, nothing is looked up: a fit that takes seconds must not pay for the question.
@@ -56,11 +63,10 @@ class Cost(NamedTuple):
         costs = [_of_evaluation(problem) for problem in problems]
         runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
         kept = 0.0
-        if isinstance(learner, CentralComposite):
-            n_points = learner.n_points(n_free)
-            runs += 4 * n_free + n_points
-            # K and a factor of each point, for predictions
-            kept = sum(16.0 * n_points * problem.n_sites**2 for problem in problems)
+        if isinstance(learner, CentralComposite | NoUTurn):
+            runs += learner.n_evaluations(n_free)
+            # K and a factor of each setting, for predictions
+            kept = learner.n_settings(n_free) * sum(16.0 * one.n_sites**2 for one in problems)
         return cls(
             max(problem.n_rows for problem in problems),
             runs * len(problems),

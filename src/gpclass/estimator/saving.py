@@ -23,6 +23,7 @@ from gpclass.learning import (
     MaximiseEvidence,
     MaximiseLeaveOneOut,
     Node,
+    NoUTurn,
     SearchSettings,
     WeakHyperPrior,
 )
@@ -45,7 +46,7 @@ def trusted_types() -> list[str]:
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
     learners: tuple[Any, ...] = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
-    learners += (MaximiseLeaveOneOut, CentralComposite, WeakHyperPrior)
+    learners += (MaximiseLeaveOneOut, CentralComposite, NoUTurn, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
     priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())

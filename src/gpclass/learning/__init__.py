@@ -8,6 +8,7 @@ from gpclass.learning.hyperpriors import WeakHyperPrior, weak_hyperprior
 from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
 from gpclass.learning.leave_one_out import MaximiseLeaveOneOut
+from gpclass.learning.nuts import NoUTurn
 from gpclass.learning.problem import BinaryProblem, Evaluation, Problem
 from gpclass.learning.runs import learn_all
 from gpclass.learning.search import SearchSettings
@@ -26,6 +27,7 @@ __all__ = [
     "LearningRun",
     "MaximiseEvidence",
     "MaximiseLeaveOneOut",
+    "NoUTurn",
     "Node",
     "Problem",
     "SearchSettings",

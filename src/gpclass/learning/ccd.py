@@ -89,9 +89,13 @@ class CentralComposite(Learner):
                 f"got {self.radius}, {self.max_corners}, {self.negligible}"
             )
 
-    def n_points(self, p: int) -> int:
+    def n_settings(self, p: int) -> int:
         """Points of the design of p hyperparameters."""
         return len(design(p, self.max_corners))
+
+    def n_evaluations(self, p: int) -> int:
+        """Evaluations beside those of the search for the mode."""
+        return 4 * p + self.n_settings(p)
 
     def learn(
         self,

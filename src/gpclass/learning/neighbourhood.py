@@ -132,6 +132,5 @@ class Neighbourhood:
             return self.mode.theta, 0.0
         middle = self.stretches.mean(axis=1)
         factors = np.where(z < 0, self.stretches[:, 0], self.stretches[:, 1])
-        return self.theta(factors * z), float(
-            np.log(np.where(z == 0, middle, factors) / middle).sum()
-        )
+        volume = np.where(z == 0, middle, factors) / middle
+        return self.theta(factors * z), float(np.log(volume).sum())

@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 
 LARGEST_RHAT: Final = 1.05
 FEWEST_EFFECTIVE: Final = 100
+# Of a trajectory, 2^5 steps: in units of the deviations no longer one is needed; next to a bound
+# the step size may shrink.
+MAX_DEPTH: Final = 5
 
 
 @final
@@ -72,6 +75,14 @@ class NoUTurn(Learner):
                 f"{self.n_draws}"
             )
 
+    def n_settings(self, p: int) -> int:
+        """Draws that predictions average over."""
+        return self.n_chains * self.n_kept
+
+    def n_evaluations(self, p: int) -> int:
+        """Evaluations beside those of the search for the mode; 5 to 7 a draw are usual."""
+        return 6 * self.n_chains * (self.n_warm_up + self.n_draws)
+
     def learn(
         self,
         problem: Problem,
@@ -114,6 +125,7 @@ class NoUTurn(Learner):
             system,
             mici.integrators.LeapfrogIntegrator(system, step_size=0.5),
             np.random.default_rng(self.random_state),
+            max_tree_depth=MAX_DEPTH,
         )
         results = sampler.sample_chains(
             n_warm_up_iter=self.n_warm_up,
