@@ -232,7 +232,7 @@ def _pick_learner(learning: Any, optimizer: Any, random_state: Any) -> Learner:
     if learning == "nuts":
         return NoUTurn(optimizer, random_state=_seed(random_state))
     if learning in BY_GRADIENT:
-        return BY_GRADIENT[learning](optimizer)
+        return BY_GRADIENT[learning](optimizer)  # type: ignore[no-any-return]
     if callable(optimizer):
         raise ValueError(
             "learning='em' maximises by itself: leave optimizer at 'fmin_l_bfgs_b', or take "
