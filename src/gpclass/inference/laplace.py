@@ -10,6 +10,7 @@ from gpclass.inference.cavities import Copies
 from gpclass.inference.method import GaussianMethod, check_limits
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch, Terms
+from gpclass.inference.solvers.response import SiteJacobian
 from gpclass.likelihoods.base import Likelihood
 from gpclass.linalg import Array
 from gpclass.priors import Prior, SiteFactor
@@ -46,6 +47,17 @@ class LaplaceApproximation(Approximation):
         """
         posterior = self.posterior.with_covariance()
         return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
+
+    def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
+        """By the mode alone."""
+        return mode_jacobian(self.posterior.mean, self.curvature_slope)
+
+
+def mode_jacobian(mode: Array, curvature_slope: Array) -> SiteJacobian:
+    """Derivatives of ``tau = W`` and ``nu = W f + d log p / df`` by the mode f."""
+    by_mean = -np.stack([mode * curvature_slope, curvature_slope])
+    none = np.zeros_like(by_mean)
+    return SiteJacobian(by_mean, none, none, none)
 
 
 @final

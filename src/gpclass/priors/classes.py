@@ -15,6 +15,7 @@ from gpclass.linalg import Array
 from gpclass.priors.coupled import CoupledFactor, as_crosses
 from gpclass.priors.dense import DensePrior, jittered
 from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm, Preconditioner
+from gpclass.priors.rows import without_own_sites
 
 
 @final
@@ -205,6 +206,13 @@ class ClassPosterior:
     def pullback(self) -> Any:
         """Cotangent of `log_partition`, as the prior's form takes it."""
         return self.factor.pullback(self.mean_weights)
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Means (n, C) and covariances (n, C, C) of each row's latents without its own site."""
+        d = self.sites.d
+        total = np.where(d.any(axis=1), d.sum(axis=1), 1.0)
+        W = d[:, :, None] * (np.eye(d.shape[1]) - (d / total[:, None])[:, None, :])
+        return without_own_sites(self.mean, self.factor.marginals(), self.sites.b, W)
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.

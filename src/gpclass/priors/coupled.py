@@ -229,6 +229,10 @@ class CoupledFactor(JointFactor):
                 result[start:stop, c, c] += np.maximum(left, 0.0)
         return result
 
+    def marginals(self) -> Array:
+        """Posterior covariances of each training row's latents: `predict` at these rows."""
+        return self.predict(self.K, np.stack([K.diagonal() for K in self.K], axis=1))
+
     def _half_solve(self, c: int, cross: Array) -> Array:
         """Overwrite ``cross`` by Q with ``Q^T Q = cross^T E_c cross``; return its diagonal."""
         cross *= np.sqrt(self.d[:, c, None])

@@ -16,7 +16,7 @@ from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.energy import Adjoints
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.rule import SiteRule, Sweep, falls
-from gpclass.linalg import Array
+from gpclass.linalg import Array, solve_batch
 from gpclass.priors import CovarianceProducts
 
 Points = tuple[tuple[float, float], ...]
@@ -59,6 +59,14 @@ class SiteJacobian(NamedTuple):
         by_nu = -v * by_mean / count
         by_tau = (v**2 * by_variance + m * v * by_mean) / count
         return cls(by_mean, by_variance, by_nu, by_tau)
+
+    def resolved(self) -> "SiteJacobian":
+        """At a fixed point, by the marginals alone: ``(I - H)^-1 G``, where H is by the sites."""
+        H = np.stack([self.by_nu, self.by_tau]).T
+        G = np.stack([self.by_mean, self.by_variance]).T
+        solved = solve_batch(np.eye(2) - H, G)
+        none = np.zeros_like(self.by_mean)
+        return SiteJacobian(solved[:, :, 0].T, solved[:, :, 1].T, none, none)
 
 
 def difference(function: Callable[[float], Sites], h: Array, points: Points) -> Array:
@@ -160,15 +168,16 @@ class Implicit(NamedTuple):
 
 
 def implicit_adjoints(
-    rule: SiteRule, posterior: SitePosterior, marginals: Adjoints, by_nu: Array, by_tau: Array
+    J: SiteJacobian, posterior: SitePosterior, marginals: Adjoints, by_nu: Array, by_tau: Array
 ) -> Implicit:
     """Adjoints of a scalar of marginals and sites, where sites are ``g(m, variance)``.
+
+    J has the derivatives of g, those by sites are zero (`SiteJacobian.resolved`).
 
     With ``ds = G d(m, v)`` and ``d(m, v) = e + L ds`` the derivative is ``lambda . e`` for
     ``lambda = rho + G^T kappa_0 + G^T L^T lambda``, where rho and kappa_0 are the direct adjoints
     of marginals and sites: one linear system. ArithmeticError where it has no solution.
     """
-    J = SiteJacobian.of(rule, posterior, FOURTH)
     response = Response.of(posterior)
     n = len(posterior.sites)
 
@@ -183,7 +192,7 @@ def implicit_adjoints(
     found = solve(matvec, right, 1e-10)
     if found is None:
         raise ArithmeticError(
-            "the evidence has no derivative here: its fixed point is about to vanish or to split"
+            "there is no derivative here: the fixed point is about to vanish or to split"
         )
     total = Adjoints(found[:n], found[n:])
     more_nu, more_tau = response.adjoint(total.mean, total.variance)
