@@ -53,7 +53,7 @@ class BinaryModel(Model):
         prior = problem.prior()
         if isinstance(node.sites, Samples):
             return SamplePosterior.from_samples(prior, node.sites)
-        return problem.posterior(prior, node.sites)
+        return problem.predictive(prior, node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent function at new inputs, each of shape (m,).

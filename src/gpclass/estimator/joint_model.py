@@ -37,7 +37,7 @@ class JointModel(Model):
 
     def posterior_at(self, problem: JointProblem, node: Node) -> LatentPosterior:
         """Posterior of the latents of all classes."""
-        return problem.posterior(problem.prior(), node.sites)
+        return problem.predictive(problem.prior(), node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Means (m, C) and covariances (m, C, C) of the classes' latent functions at new inputs.
