@@ -3,6 +3,7 @@
 import itertools
 import pickle
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -62,6 +63,10 @@ class Analytic:
     @property
     def theta(self):
         return np.zeros(len(self.bounds))
+
+    @property
+    def hyperparameters(self):
+        return SimpleNamespace(ties=np.eye(len(self.bounds)))
 
     def evaluate(self, theta, *, gradient=True, init=None, check=False):
         value, slope = self.function(theta)
