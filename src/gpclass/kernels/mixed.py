@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import (
 from gpclass.kernels.distances import Distances
 from gpclass.kernels.selection import as_list, part, pick
 from gpclass.kernels.stationary import exp_of_minus
+from gpclass.kernels.theta import n_free
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
 from gpclass.linalg import Array, inner
 
@@ -124,7 +125,7 @@ class _Mixed(LogDifferentiable):
     """Scaled squared distances of the continuous columns plus weighted mismatches of the others."""
 
     def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
-        self.n_theta = int(kernel.n_dims)
+        self.n_theta = n_free(kernel)
         discrete = pick(kernel.discrete, kernel.positions, X.shape[1])
         continuous = np.setdiff1d(np.arange(X.shape[1]), discrete)
         lengths, discrete_lengths = kernel.length_scale, kernel.discrete_length_scale
