@@ -22,7 +22,7 @@ _PARTS: Final[dict[type[Any], tuple[str, ...]]] = {
 
 
 @cache
-def _settings(kind: type[Any]) -> tuple[str, ...] | None:
+def _settings(kind: Any) -> tuple[str, ...] | None:
     """Names of a class's hyperparameter properties; None where it has a theta of its own."""
     shared = ("theta", "hyperparameters", "n_dims", "set_params", "clone_with_theta")
     if any(getattr(kind, name) is not getattr(Kernel, name) for name in shared):

@@ -222,5 +222,5 @@ def solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array 
         share = inner(images[k], left)
         found, left = found + share * tried[k], left - share * images[k]
         if inner(left, left) <= goal:
-            return found * size
+            return np.asarray(found * size)
     return None
