@@ -22,7 +22,7 @@ def log_cdf(z: Array) -> Array:
 
 
 def clipped(z: Array) -> Array:
-    """z within the limits; `np.clip` takes three times as long for few."""
+    """Z within the limits; `np.clip` takes three times as long for few."""
     return np.minimum(np.maximum(z, -Z_LIMIT), Z_LIMIT)
 
 
