@@ -8,7 +8,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.metrics import log_loss
-from tests.helpers import rbf
 
 from gpclass import GaussianProcessClassifier
 from gpclass.exceptions import NumericalWarning
@@ -16,6 +15,7 @@ from gpclass.inference import EP
 from gpclass.inference.sites import Sites
 from gpclass.learning import Learned, Learner, Node
 from gpclass.priors.rows import without_own_sites
+from helpers import rbf
 
 # Settings, and the largest mean absolute difference of log probabilities from those of refits.
 BINARY = {

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from tests.helpers import noisy_problem
 
 from gpclass import GaussianProcessClassifier
 from gpclass.exceptions import NotPositiveDefiniteError
@@ -18,6 +17,7 @@ from gpclass.learning import BinaryProblem, CentralComposite, HyperPrior, Maximi
 from gpclass.learning.ccd import design
 from gpclass.learning.problem import Evaluation
 from gpclass.likelihoods import Logit, Probit
+from helpers import noisy_problem
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 7, 11, 13])

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from tests.helpers import noisy_problem, pairs
 
 from gpclass import GaussianProcessClassifier
 from gpclass.inference import EP, Laplace, PosteriorLinearisation, TangentBound, Variational
 from gpclass.learning import BinaryProblem, MaximiseEvidence, MaximiseLeaveOneOut
 from gpclass.learning.leave_one_out import leave_one_out
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import noisy_problem, pairs
 
 TOL = 1e-10
 METHODS = {

@@ -6,13 +6,13 @@ import sys
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from tests.helpers import noisy_problem
 
 from gpclass import GaussianProcessClassifier
 from gpclass.exceptions import ConvergenceWarning
 from gpclass.inference import Laplace
 from gpclass.learning import BinaryProblem, HyperPrior, MaximiseEvidence, NoUTurn
 from gpclass.likelihoods import Logit
+from helpers import noisy_problem
 
 KERNEL = 1.0 * RBF(1.0)
 

@@ -47,7 +47,13 @@ class DifferencePosterior:
 
     @classmethod
     def from_sites(
-        cls, K: Covariances, codes: Codes, n_classes: int, sites: Sites, *, description: str = "K"
+        cls,
+        K: Covariances,
+        codes: Codes,
+        n_classes: int,
+        sites: Sites,
+        *,
+        description: object = "K",
     ) -> "DifferencePosterior":
         """Condition the prior of the differences on N sites, of precisions of any sign.
 
@@ -228,7 +234,7 @@ def latent_differences(
     *,
     weights: ArrayLike | None = None,
     init: DifferenceApproximation | Sites | None = None,
-    description: str = "K",
+    description: object = "K",
 ) -> DifferenceApproximation:
     """Run a binary method on the latent differences of many classes.
 

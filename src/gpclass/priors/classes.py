@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.kernels import cross, diagonal, pullback
+from gpclass.kernels import KernelList, cross, diagonal, pullback
 from gpclass.linalg import Array
 from gpclass.priors.coupled import CoupledFactor, as_crosses
 from gpclass.priors.dense import DensePrior, jittered
@@ -29,8 +29,8 @@ class ClassPrior(JointPrior):
         Covariance that all classes share and that is held once, or the covariance of each.
     n_classes : int
         Number of classes C.
-    description : str, default="K"
-        What K came from, for error messages: the kernel as the user wrote it.
+    description : object, default="K"
+        What K came from, printed in error messages: the kernel, as the user wrote it.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class ClassPrior(JointPrior):
 
     K: Array | Sequence[Array]
     n_classes: int
-    description: str = field(default="K", compare=False)
+    description: object = field(default="K", compare=False)
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:
@@ -249,8 +249,9 @@ class DenseClasses(JointPriorForm):
     ) -> ClassPrior:
         """`ClassPrior` of the kernels at the inputs X."""
         covariances = [jittered(k, X, jitter) for k, jitter in zip(kernels, jitters, strict=True)]
-        held = covariances if len(kernels) > 1 else covariances[0]
-        return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
+        if len(kernels) == 1:
+            return ClassPrior(covariances[0], n_classes, kernels[0])
+        return ClassPrior(covariances, n_classes, KernelList(kernels))
 
     def pull(self, kernels: Sequence[Kernel], X: Any, prior: ClassPrior, G: Array) -> Array:
         """Gradient by the theta of each kernel in turn."""
