@@ -123,6 +123,7 @@ class Normal(HyperPrior):
         return -0.5 * float(theta @ theta), -theta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", [(EP(), Probit()), (Laplace(), Logit())])
 def test_predictions_are_nearer_to_the_average_than_the_modes(inference):
     """The average over a grid of two hyperparameters."""
@@ -148,6 +149,7 @@ def test_predictions_are_nearer_to_the_average_than_the_modes(inference):
     assert len(model.models_[0].learned.nodes) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"inference": "laplace", "likelihood": "logit"}])
 def test_joint_models_average(settings):
     X, y = noisy_problem(36)
