@@ -7,7 +7,7 @@ from gpclass._version import __version__
 from gpclass.app.tables import require, whole_file
 from gpclass.estimator.saving import trusted_types
 
-_FORMAT = {"format": "gpclass model", "format_version": 3}
+_FORMAT = {"format": "gpclass model", "format_version": 4}
 
 
 def require_skops() -> Any:
