@@ -32,6 +32,7 @@ from gpclass.app.options import (
     given,
     reading,
 )
+from gpclass.app.scores import COLUMNS, comparison_rows
 
 if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
@@ -95,6 +96,10 @@ def evaluate(
     picture: Annotated[
         Path | None, typer.Option(help="Save reliability and error-reject curves here.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a page (.html) on the comparison, and a fit to all rows, here."),
+    ] = None,
     as_json: Json = False,
     seed: Seed = 0,
     likelihood: Likelihood = None,
@@ -111,6 +116,8 @@ def evaluate(
     options = given(likelihood, inference, multi_class, restarts, n_jobs)
     if picture is not None:
         _check_picture(picture, Path(data))
+    if report is not None:
+        _check_page(report, Path(data))
     dataset = load_dataset(data, target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
@@ -128,15 +135,27 @@ def evaluate(
         )
         with whole_file(picture) as part:
             figure.savefig(part, dpi=150)
+    if report is not None:
+        from gpclass.app.report import report_page
+
+        model = models["gpclass"].fit(dataset.X, dataset.y)
+        _write_page(
+            report, report_page(model, dataset.X, title=dataset.name, comparison=comparison)
+        )
     if as_json:
         about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
         about |= {"target": dataset.target, "features": d}
-        shown = {"picture": None if picture is None else str(picture)}
+        shown = {
+            name: None if path is None else str(path)
+            for name, path in (("picture", picture), ("report", report))
+        }
         _print_json(about | comparison.to_dict() | shown)
         return
     _print_table(title, comparison)
     if picture is not None:
         print(f"picture: {picture}")
+    if report is not None:
+        print(f"report: {report}")
 
 
 @app.command(epilog=DATA_SETS)
@@ -261,6 +280,60 @@ def predict(
     print(f"predictions: {out}")
 
 
+@app.command()
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.skops", help="From gpclass fit.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME|FILE]", help="Rows with classes that the model was not fitted to."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The page to write, ending in .html.")] = Path(
+        "report.html"
+    ),
+    target: Target = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+) -> None:
+    """Write a page on what a saved model learnt, and how good it is."""
+    from gpclass.app.datasets import load_dataset
+    from gpclass.app.model_file import read_model_file
+    from gpclass.app.report import Labelled, report_page, training_table
+
+    _check_page(out, model, *([Path(data)] if data else []))
+    classifier, trained = read_model_file(model)
+    unseen = None
+    if data is not None:
+        dataset = load_dataset(data, target or trained, reading(sep, encoding))
+        strange = sorted({str(c) for c in dataset.y if c not in classifier.classes_})
+        if strange:
+            raise ValueError(f"{dataset.name} has classes that the model lacks: {strange[0]}.")
+        _probabilities(classifier, dataset.X, Path(dataset.name))
+        unseen = Labelled(dataset.name, dataset.X, dataset.y)
+    X = training_table(classifier)
+    _write_page(out, report_page(classifier, X, title=f"{model.stem}: {trained}", unseen=unseen))
+    print(f"report: {out} ({out.stat().st_size / 1000:.0f} kB)")
+
+
+def _check_page(page: Path, *read: Path) -> None:
+    """Refuse a page that cannot be written or drawn, before the work."""
+    from gpclass.app.tables import check_output
+    from gpclass.displays.drawing import require_matplotlib
+
+    require_matplotlib("matplotlib.figure")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"the page {page} must end in .html.")
+    check_output(page, *read)
+
+
+def _write_page(path: Path, text: str) -> None:
+    from gpclass.app.tables import whole_file
+
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
 def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
     """Class probabilities of the rows of a file; a ValueError names it."""
     from gpclass.estimator.inputs import listed
@@ -279,7 +352,7 @@ def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
 def _check_picture(picture: Path, data: Path) -> None:
     """Refuse a picture that cannot be written before the minutes of work and not after."""
     from gpclass.app.tables import check_output
-    from gpclass.decision.display import require_matplotlib
+    from gpclass.displays.drawing import require_matplotlib
 
     figure = require_matplotlib("matplotlib.figure").Figure()
     formats = sorted(figure.canvas.get_supported_filetypes())
@@ -312,17 +385,6 @@ def _counted_fits() -> Iterator[Callable[[str, int, int], None]]:
             raise
 
 
-# Heading, score, factor, decimals, and whether small or large is better (0: neither is marked).
-_COLUMNS = (
-    ("log loss\n(nats)", "log_loss", 1, 3, -1),
-    ("Brier\nscore", "brier", 1, 4, -1),
-    ("error\n(%)", "error", 100, 1, -1),
-    ("information\n(bits)", "information", 1, 3, 1),
-    ("log evidence\n(nats)", "log_evidence", 1, 1, 0),
-    ("seconds\na fold", "seconds", 1, 2, 0),
-)
-
-
 def _print_table(title: str, comparison: "Comparison") -> None:
     """Print mean and standard error over the folds, the best mean of a score in bold."""
     table = Table(
@@ -333,20 +395,12 @@ def _print_table(title: str, comparison: "Comparison") -> None:
         caption_justify="left",
     )
     table.add_column("model")
-    for heading, *_ in _COLUMNS:
-        table.add_column(heading, justify="right")
-    for name, scores in comparison.models.items():
-        cells = [name]
-        for _, score, factor, decimals, better in _COLUMNS:
-            mean = scores.folds[score].mean()
-            if mean != mean:
-                cells.append("-")
-                continue
-            error = scores.folds[score].sem()
-            text = f"{factor * mean:.{decimals}f} ± {factor * error:.{decimals}f}"
-            means = [better * other.folds[score].mean() for other in comparison.models.values()]
-            cells.append(f"[bold]{text}[/bold]" if better and better * mean == max(means) else text)
-        table.add_row(*cells)
+    for column in COLUMNS:
+        table.add_column(column.heading, justify="right")
+    for name, cells in comparison_rows(comparison):
+        table.add_row(
+            name, *(f"[bold]{one.text}[/bold]" if one.best else one.text for one in cells)
+        )
     # A pipe has no width of its own, and the table should not be folded in a log file.
     console = Console()
     (console if console.is_terminal else Console(width=132)).print(table)

@@ -1,7 +1,7 @@
 """A fitted classifier in a file: skops builds only types that it knows, and `trusted_types`."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpclass._version import __version__
 from gpclass.app.tables import require, whole_file
@@ -23,8 +23,20 @@ def save_model(classifier: Any, target: str, path: Path) -> None:
         skops_io.dump(content, part, compression=8)
 
 
+class SavedModel(NamedTuple):
+    """The classifier of a file, and the name of the class column."""
+
+    classifier: Any
+    target: str
+
+
 def load_model(path: Path) -> Any:
-    """Read the classifier of a file that `save_model` wrote.
+    """Read the classifier of a file that `save_model` wrote; raises as `read_model_file`."""
+    return read_model_file(path).classifier
+
+
+def read_model_file(path: Path) -> SavedModel:
+    """Read a file that `save_model` wrote.
 
     FileNotFoundError or ValueError: not ours, damaged, or with types that are not trusted.
     """
@@ -52,4 +64,4 @@ def load_model(path: Path) -> Any:
             f"{path} was written by gpclass {content.get('written_by', '?')} in a format that "
             f"gpclass {__version__} does not read."
         )
-    return content["model"]
+    return SavedModel(content["model"], str(content["target"]))

@@ -1,0 +1,26 @@
+"""What all displays draw with: matplotlib when it is asked for, and colours."""
+
+from importlib import import_module
+from typing import Any, Final
+
+# The palette of Okabe and Ito (2008), distinct for colour-blind readers; the rest is for print.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+DASHES: Final = ("-", (0, (5, 2)), (0, (6, 2, 1, 2)), (0, (1, 1.2)))
+
+
+def require_matplotlib(module: str) -> Any:
+    """Import a module of matplotlib, or raise an ImportError with the pip line to type."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            "drawing needs matplotlib; install it with: pip install 'gpclass[cli]'"
+        ) from error
+
+
+def axes_of(ax: Any) -> Any:
+    """Return `ax`, or the axes of a new pyplot figure, which notebooks show by themselves."""
+    if ax is not None:
+        return ax
+    return require_matplotlib("matplotlib.pyplot").subplots()[1]
