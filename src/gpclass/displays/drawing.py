@@ -19,6 +19,28 @@ def require_matplotlib(module: str) -> Any:
         ) from error
 
 
+def legend_above(ax: Any, columns: int = 3) -> None:
+    """Draw a legend above the axes, where it hides nothing."""
+    ax.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        frameon=False,
+        columnspacing=1.0,
+        handletextpad=0.3,
+        borderpad=0.2,
+    )
+
+
+def mark_dates(axis: Any, values: Any) -> None:
+    """Mark dates so that they do not lie on each other; numbers stay as they are."""
+    if values.dtype.kind == "M":
+        dates = require_matplotlib("matplotlib.dates")
+        locator = dates.AutoDateLocator(maxticks=5)
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
 def axes_of(ax: Any) -> Any:
     """Return `ax`, or the axes of a new pyplot figure, which notebooks show by themselves."""
     if ax is not None:

@@ -6,7 +6,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.displays.drawing import axes_of
+from gpclass.displays.drawing import axes_of, legend_above, require_matplotlib
 from gpclass.displays.tables import check_model
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.summary import names_of_columns, scales_of
@@ -134,9 +134,8 @@ class EvidenceSurfaceDisplay:
         names = (free.names[a], free.names[b])
         labels = tuple(f"length-scale of {columns[n]}" if n in columns else n for n in names)
         ends = (float(np.exp(theta[a])), float(np.exp(theta[b])))
-        return cls(
-            names, np.exp(axes[0]), np.exp(axes[1]), surface, ends, np.exp(path[:, [a, b]]), labels
-        )
+        x, y = np.exp(axes)
+        return cls(names, x, y, surface, ends, np.exp(path[:, [a, b]]), labels)
 
     @classmethod
     def from_estimator(
@@ -161,8 +160,9 @@ class EvidenceSurfaceDisplay:
         # by order and not by height, so that the steps near the top show
         colours = np.linspace(0.05, 0.85, len(levels) - 1)
         if "colors" not in style and isinstance(style["cmap"], str):
-            from_map = _colour_map(style.pop("cmap"))
+            from_map = require_matplotlib("matplotlib").colormaps[style.pop("cmap")]
             style["colors"] = [from_map(value) for value in colours]
+        ax.set(xscale="log", yscale="log")
         values = np.ma.masked_invalid(self.log_evidence)
         self.surface_ = ax.contourf(self.x, self.y, values, **style)
         bar = ax.figure.colorbar(self.surface_, ax=ax, ticks=levels[1:-1])
@@ -179,12 +179,15 @@ class EvidenceSurfaceDisplay:
                     label="first")  # fmt: skip
         ax.plot(*self.learnt, "*", color="#D55E00", markeredgecolor="white", markersize=17,
                 zorder=5, label="learnt")  # fmt: skip
-        ax.set(xscale="log", yscale="log")
+        for axis, values in ((ax.xaxis, self.x), (ax.yaxis, self.y)):
+            axis.set_major_locator(_ticker().LogLocator(subs=_marks(values), numticks=99))
+            axis.set_major_formatter(_ticker().FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_locator(_ticker().NullLocator())
         ax.set_xlim(self.x[0], self.x[-1])
         ax.set_ylim(self.y[0], self.y[-1])
         ax.set_xlabel(self.labels[0])
         ax.set_ylabel(self.labels[1])
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=3, frameon=False)
+        legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -197,10 +200,14 @@ def _columns_of_scales(estimator: Any, problem: Any) -> dict[str, str]:
     return {one.parameter: names[one.column] for one in scales_of(problem.kernel, problem.inputs)}
 
 
-def _colour_map(name: str) -> Any:
-    from matplotlib import colormaps
+def _ticker() -> Any:
+    return require_matplotlib("matplotlib.ticker")
 
-    return colormaps[name]
+
+def _marks(values: Array) -> tuple[float, ...]:
+    """Marks in each decade, fewer of many decades."""
+    decades = np.log10(values[-1] / values[0])
+    return (1.0,) if decades > 4 else (1.0, 3.0) if decades > 1.5 else (1.0, 2.0, 5.0)
 
 
 def _evidence(model: Any, theta: Array) -> float:
