@@ -117,7 +117,9 @@ def evaluate(
     if picture is not None:
         _check_picture(picture, Path(data))
     if report is not None:
-        _check_page(report, Path(data))
+        from gpclass.app.page import check_page, write_page
+
+        check_page(report, Path(data))
     dataset = load_dataset(data, target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
@@ -139,9 +141,7 @@ def evaluate(
         from gpclass.app.report import report_page
 
         model = models["gpclass"].fit(dataset.X, dataset.y)
-        _write_page(
-            report, report_page(model, dataset.X, title=dataset.name, comparison=comparison)
-        )
+        write_page(report, report_page(model, dataset.X, title=dataset.name, comparison=comparison))
     if as_json:
         about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
         about |= {"target": dataset.target, "features": d}
@@ -284,54 +284,30 @@ def predict(
 def report(
     model: Annotated[Path, typer.Argument(metavar="MODEL.skops", help="From gpclass fit.")],
     data: Annotated[
-        str | None,
+        Path | None,
         typer.Argument(
-            metavar="[NAME|FILE]", help="Rows with classes that the model was not fitted to."
+            metavar="[FILE]", help="Rows with classes that the model was not fitted to, for scores."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The page to write, ending in .html.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     target: Target = None,
     sep: Sep = None,
     encoding: Encoding = None,
 ) -> None:
     """Write a page on what a saved model learnt, and how good it is."""
-    from gpclass.app.datasets import load_dataset
     from gpclass.app.model_file import read_model_file
-    from gpclass.app.report import Labelled, report_page, training_table
+    from gpclass.app.page import check_page, write_page
+    from gpclass.app.report import read_labelled, report_page, training_table
 
-    _check_page(out, model, *([Path(data)] if data else []))
+    check_page(out, model, *([data] if data else []))
     classifier, trained = read_model_file(model)
     unseen = None
     if data is not None:
-        dataset = load_dataset(data, target or trained, reading(sep, encoding))
-        strange = sorted({str(c) for c in dataset.y if c not in classifier.classes_})
-        if strange:
-            raise ValueError(f"{dataset.name} has classes that the model lacks: {strange[0]}.")
-        _probabilities(classifier, dataset.X, Path(dataset.name))
-        unseen = Labelled(dataset.name, dataset.X, dataset.y)
+        unseen = read_labelled(data, target or trained, reading(sep, encoding), classifier)
+        _probabilities(classifier, unseen.X, data)
     X = training_table(classifier)
-    _write_page(out, report_page(classifier, X, title=f"{model.stem}: {trained}", unseen=unseen))
+    write_page(out, report_page(classifier, X, title=f"{model.stem}: {trained}", unseen=unseen))
     print(f"report: {out} ({out.stat().st_size / 1000:.0f} kB)")
-
-
-def _check_page(page: Path, *read: Path) -> None:
-    """Refuse a page that cannot be written or drawn, before the work."""
-    from gpclass.app.tables import check_output
-    from gpclass.displays.drawing import require_matplotlib
-
-    require_matplotlib("matplotlib.figure")
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"the page {page} must end in .html.")
-    check_output(page, *read)
-
-
-def _write_page(path: Path, text: str) -> None:
-    from gpclass.app.tables import whole_file
-
-    with whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
 
 
 def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:

@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.displays import EffectDisplay, OutlierDisplay
+from gpclass.displays.tables import text_of
 from gpclass.estimator.inputs import listed
 
 # A column that changes the probability of a row by less (as `EffectDisplay.influence` has it) does
 # not matter, or matters little.
 NO_INFLUENCE: Final = 0.01
 LITTLE_INFLUENCE: Final = 0.03
+# Share of a column's values at either end of which no direction is told.
+TAIL: Final = 0.025
 # Where the interval of a row's probability is so wide, and so many times as wide as it is at the
 # column's own values, the model does not know.
 UNSURE: Final = 0.5
@@ -46,8 +49,12 @@ class ColumnFinding:
         return self.effect.probability[:, self.code]
 
     def direction(self) -> str:
-        """What the average probability does as the column takes its values."""
+        """What the average probability does over the middle 95 % of the column's values."""
         values, curve = self.effect.values, self.curve
+        if values.dtype != object:
+            below = np.cumsum(self.effect.shares)
+            middle = (below >= TAIL) & (below - self.effect.shares <= 1.0 - TAIL)
+            values, curve = values[middle], curve[middle]
         low, high = int(curve.argmin()), int(curve.argmax())
         said = f"the average probability of {self.effect.classes[self.code]!s}"
         if values.dtype == object:
@@ -88,15 +95,6 @@ class ColumnFinding:
         if first == 0:
             return f"{self.name} below {text_of(values[last])}"
         return f"{self.name} from {text_of(values[first])} to {text_of(values[last])}"
-
-
-def text_of(value: Any) -> str:
-    """A value of a column, as it is told."""
-    if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[D]"))
-    return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else (
-        f"{value:.0f}" if isinstance(value, float) else str(value)
-    )  # fmt: skip
 
 
 def of_columns(effects: Sequence[EffectDisplay]) -> list[ColumnFinding]:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from io import BytesIO
+from pathlib import Path
 from string import Template
 from typing import Any, final
 
 from gpclass._version import __version__
 from gpclass.app.scores import Cell
+from gpclass.app.tables import check_output, whole_file
+from gpclass.displays.drawing import require_matplotlib
 
 
 @final
@@ -35,6 +38,20 @@ class Picture:
             f'alt="{escape(self.alternative)}">\n'
             f"<figcaption>{escape(self.caption)}</figcaption>\n</figure>"
         )
+
+
+def check_page(path: Path, *read: Path) -> None:
+    """Refuse a page that cannot be written or drawn, before the work."""
+    require_matplotlib("matplotlib.figure")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"the page {path} must end in .html.")
+    check_output(path, *read)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page; make its folder if need be."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def section(heading: str, *blocks: str) -> str:
@@ -72,7 +89,7 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[tuple[str, list[
     )
     return (
         f'<div class="scroll" role="region" aria-label="{escape(caption)}" tabindex="0">\n'
-        f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
+        f"<table>\n<caption><span>{escape(caption)}</span></caption>\n<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody>\n</table>\n</div>"
     )
 

@@ -57,7 +57,7 @@ def reliability_figure(
 ) -> tuple[Any, str]:
     """Reliability of several models for a page, and what the probabilities are of."""
     figure = _figure((4.6, 4.6 + 0.2 * len(y_prob)))
-    reliability, counts = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+    reliability, counts = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     handles, event = _draw_reliability(reliability, counts, y_true, y_prob, labels, n_bins)
     if len(y_prob) > 1:
         figure.legend(handles, list(y_prob), loc="outside lower center", frameon=False)
@@ -128,6 +128,8 @@ def _draw_reliability(
     counts.set_ylabel("Cases")
     counts.set_yscale("symlog", linthresh=1)
     counts.set_ylim(bottom=0)
+    # zero and the powers of ten would lie on each other
+    counts.set_yticks([t for t in (1, 10, 100, 1000, 10000) if t <= counts.get_ylim()[1]])
     _tidy(reliability)
     _tidy(counts)
     return handles, event

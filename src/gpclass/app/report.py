@@ -1,9 +1,10 @@
-"""The page of `gpclass report` and `gpclass evaluate --report`: what was learnt, and how good it is.
+"""The page of `gpclass report` and `gpclass evaluate --report`: what was learnt, and how well.
 
 Every sentence and picture is computed from the fitted model.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from gpclass.app.findings import (
 from gpclass.app.page import Picture
 from gpclass.app.picture import error_reject_figure, new_figure, reliability_figure
 from gpclass.app.scores import COLUMNS, Cell, comparison_rows
+from gpclass.app.tables import Reading, class_labels, read_table, require_pandas
 from gpclass.displays import (
     DecisionSurfaceDisplay,
     EffectDisplay,
@@ -53,11 +55,22 @@ class Labelled(NamedTuple):
 
 def training_table(model: Any) -> Any:
     """Rows of the training table as a DataFrame, from the model; ValueError for other kernels."""
-    from gpclass.app.tables import require_pandas
-
     if not isinstance(model._inputs, MixedTable):
         raise ValueError("a report needs a model with the default kernel, as `gpclass fit` has.")
     return require_pandas().DataFrame(model._inputs.original(model.X_train_))
+
+
+def read_labelled(path: Path, target: str, reading: Reading, model: Any) -> Labelled:
+    """Read rows with classes from a file; ValueError for classes that the model lacks."""
+    table = read_table(path, reading)
+    table.check_columns(path, target)
+    frame = table.frame.dropna(subset=[target])
+    y = class_labels(frame[target])
+    strange = listed(sorted(set(map(str, y)) - set(map(str, model.classes_))))
+    if strange or not len(y):
+        what = f"classes in {target!r} that the model lacks: {strange}" if strange else "no class"
+        raise ValueError(f"{path.name} has {what}.")
+    return Labelled(path.name, frame.drop(columns=target), y.astype(model.classes_.dtype))
 
 
 def report_page(

@@ -8,9 +8,9 @@ from typing import Any, Final, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.displays.drawing import COLOURS, MARKERS, axes_of
+from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above, mark_dates
 from gpclass.displays.effect import classes_shown
-from gpclass.displays.tables import Table
+from gpclass.displays.tables import Table, text_of
 from gpclass.estimator.intervals import probability_intervals
 
 Array = NDArray[np.float64]
@@ -186,9 +186,13 @@ class DecisionSurfaceDisplay:
                 ax.clabel(self.lines_, fmt="sd %.2g", fontsize=8)
         if points:
             self._points(ax)
-        rest = "\n".join(wrap(f"({self.rest})", 62)) if self.rest else ""
+        # a value stays on the line of its column
+        kept = self.rest.replace(" = ", "\u00a0=\u00a0")
+        rest = "\n".join(wrap(f"({kept})", 46)) if kept else ""
         ax.set_xlabel(self.columns[0] + (f"\n{rest}" if rest else ""))
         ax.set_ylabel(self.columns[1])
+        mark_dates(ax.xaxis, self.x)
+        mark_dates(ax.yaxis, self.y)
         ax.set_xlim(self.x[0], self.x[-1])
         ax.set_ylim(self.y[0], self.y[-1])
         self.ax_, self.figure_ = ax, ax.figure
@@ -223,7 +227,7 @@ class DecisionSurfaceDisplay:
                 color=hue, markeredgecolor="white", markeredgewidth=0.7, markersize=5.5, alpha=0.9,
                 label=f"class {self.classes[c]!s}" if known else "rows",
             )  # fmt: skip
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=4, frameon=False)
+        legend_above(ax)
 
 
 def _hue(c: int, shown: int | None) -> str:
@@ -275,8 +279,8 @@ def _shown_value(table: Table, j: int, value: Any) -> str:
     if table.has_levels(j):
         return str(value)
     if table.is_date(j):
-        return str(table.as_shown(j, np.array([float(value)]))[0])
-    return f"{float(value):.4g}"
+        return text_of(table.as_shown(j, np.array([float(value)]))[0])
+    return text_of(float(value))
 
 
 def _codes(y: ArrayLike | None, classes: NDArray[Any], n: int) -> NDArray[np.intp]:

@@ -6,8 +6,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.displays.drawing import COLOURS, MARKERS, axes_of
-from gpclass.displays.tables import FEW, Table
+from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above, mark_dates
+from gpclass.displays.tables import FEW, Table, text_of
 from gpclass.estimator.intervals import probability_intervals
 
 Array = NDArray[np.float64]
@@ -197,15 +197,16 @@ class EffectDisplay:
             ax.set_ylabel(f"Probability of class {self.classes[self.shown[0]]!s}")
         else:
             ax.set_ylabel("Probability")
-            ax.legend(frameon=False)
+            legend_above(ax)
         if self.as_points:
-            texts = [f"{v:g}" if isinstance(v, float) else str(v) for v in self.values.tolist()]
+            texts = [text_of(value) for value in self.values]
             crowded = sum(map(len, texts)) > 40
             ax.set_xticks(places, texts, rotation=30 if crowded else 0,
                           ha="right" if crowded else "center")  # fmt: skip
             if self.values.dtype == object:
                 ax.set_xlim(-0.5, len(places) - 0.5)
         else:
+            mark_dates(ax.xaxis, self.values)
             # where the table has rows
             ax.plot(self.seen, np.full(len(self.seen), -0.02), "|", color="0.35", markersize=6)
 

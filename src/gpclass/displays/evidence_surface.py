@@ -179,8 +179,8 @@ class EvidenceSurfaceDisplay:
                     label="first")  # fmt: skip
         ax.plot(*self.learnt, "*", color="#D55E00", markeredgecolor="white", markersize=17,
                 zorder=5, label="learnt")  # fmt: skip
-        for axis, values in ((ax.xaxis, self.x), (ax.yaxis, self.y)):
-            axis.set_major_locator(_ticker().LogLocator(subs=_marks(values), numticks=99))
+        for axis, grid in ((ax.xaxis, self.x), (ax.yaxis, self.y)):
+            axis.set_major_locator(_ticker().LogLocator(subs=_marks(grid), numticks=99))
             axis.set_major_formatter(_ticker().FuncFormatter(lambda value, _: f"{value:g}"))
             axis.set_minor_locator(_ticker().NullLocator())
         ax.set_xlim(self.x[0], self.x[-1])

@@ -6,7 +6,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpclass.displays.drawing import COLOURS, MARKERS, axes_of
+from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above
 from gpclass.displays.tables import check_model
 from gpclass.metrics import check_probabilities
 
@@ -147,7 +147,6 @@ class OutlierDisplay:
         ax.set_xlim(-0.02 * n, self.rows[-1] + 0.02 * n + 1)
         ax.set_xlabel("Row of the table, from 0")
         ax.set_ylabel("Probability of its own class,\nfrom all other rows")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False, markerscale=1.5,
-                  ncols=min(len(self.classes), 4))  # fmt: skip
+        legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

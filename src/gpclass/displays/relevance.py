@@ -31,6 +31,8 @@ class RelevanceDisplay:
         the largest.
     matters : ndarray of shape (k, d)
         Whether the column changes any covariance by more than a thousandth.
+    kernels : tuple of str
+        What each kernel is of.
 
     Attributes
     ----------
@@ -56,6 +58,7 @@ class RelevanceDisplay:
     names: NDArray[Any]
     relevance: Array
     matters: NDArray[np.bool_]
+    kernels: tuple[str, ...]
 
     @classmethod
     def compute(cls, estimator: Any) -> Self:
@@ -81,7 +84,8 @@ class RelevanceDisplay:
                 matters[k, one.column] |= one.matters
         own = np.flatnonzero(~np.isnan(relevance).all(axis=0))
         order = own[np.argsort(-np.nanmax(relevance[:, own], axis=0), kind="stable")]
-        return cls(names[order], relevance[:, order], matters[:, order])
+        labels = _names_of_kernels(estimator, len(found))
+        return cls(names[order], relevance[:, order], matters[:, order], labels)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
@@ -106,7 +110,7 @@ class RelevanceDisplay:
                 "color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)],
                 "linestyle": "none", "markersize": 7,
             } | kwargs  # fmt: skip
-            label = f"kernel {k + 1}" if n_kernels > 1 else None
+            label = self.kernels[k] if n_kernels > 1 else None
             ax.hlines(y, 0.0, x, color=style["color"], alpha=0.35, linewidth=2)
             (line,) = ax.plot(x[solid], y[solid], label=label, **style)
             ax.plot(x[~solid], y[~solid], **style | {"markerfacecolor": "white"})
@@ -123,3 +127,13 @@ class RelevanceDisplay:
             ax.legend(loc="lower right", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _names_of_kernels(estimator: Any, n_kernels: int) -> tuple[str, ...]:
+    """The binary problems, or the classes, that have a kernel of their own."""
+    problems = tuple(dict.fromkeys(run.problem for run in estimator.optimizer_report_.runs))
+    if len(problems) == n_kernels:
+        return problems
+    if len(estimator.classes_) == n_kernels:
+        return tuple(f"class {label!s}" for label in estimator.classes_)
+    return tuple(f"kernel {k + 1}" for k in range(n_kernels))

@@ -34,6 +34,15 @@ def check_model(model: Any, method: str = "predict_latent") -> None:
     check_is_fitted(model)
 
 
+def text_of(value: Any) -> str:
+    """A value of a column as it is told: a level, a day, or a number of three digits."""
+    if isinstance(value, np.datetime64):
+        return str(value.astype("datetime64[D]"))
+    if isinstance(value, float):
+        return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+    return str(value)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Table:
