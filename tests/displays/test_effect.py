@@ -118,7 +118,7 @@ def test_mistakes(fitted, mixed, arguments, options, message):
 
 
 def test_mistakes_of_tables_and_estimators(fitted, mixed):
-    X, y = mixed
+    X, _ = mixed
     with pytest.raises(ValueError, match="lacks the columns dose"):
         EffectDisplay.compute(fitted, X.drop(columns="dose"), "site")
     with pytest.raises(ValueError, match="'dose' of X has no entry"):

@@ -78,7 +78,7 @@ def test_training_rows_are_left_out(ax):
 def test_mistakes_of_outliers():
     with pytest.raises(ValueError, match="threshold"):
         OutlierDisplay.compute([0, 1], [0.1, 0.9], threshold=0.0)
-    with pytest.raises(TypeError, match="GaussianNB has no loo_proba_"):
+    with pytest.raises(TypeError, match="GaussianNB has no predict_latent"):
         OutlierDisplay.from_estimator(GaussianNB())
 
 

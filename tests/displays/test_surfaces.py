@@ -141,5 +141,5 @@ def test_models_without_two_hyperparameters(iris):
     one = GaussianProcessClassifier(ConstantKernel(1.0, "fixed") * RBF(1.0)).fit(*iris)
     with pytest.raises(ValueError, match="two free hyperparameters"):
         EvidenceSurfaceDisplay.compute(one)
-    with pytest.raises(TypeError, match="GaussianNB has no log_marginal_likelihood"):
+    with pytest.raises(TypeError, match="GaussianNB has no predict_latent"):
         EvidenceSurfaceDisplay.compute(GaussianNB())

@@ -94,6 +94,8 @@ class ColumnFinding:
             return f"{self.name} above {text_of(values[first])}"
         if first == 0:
             return f"{self.name} below {text_of(values[last])}"
+        if first == last:
+            return f"{self.name} near {text_of(values[first])}"
         return f"{self.name} from {text_of(values[first])} to {text_of(values[last])}"
 
 

@@ -322,7 +322,7 @@ def _surface_points(model: Any) -> int:
     n, n_free = len(model.y_train_), len(model.models_[0].problem.theta)
     if n > MOST_ROWS_OF_SURFACE or n_free < 2:
         return 0
-    return int(np.clip((SURFACE_WORK / (float(n) ** 3 * len(model.classes_))) ** 0.5, 7, 21))
+    return int(np.clip((SURFACE_WORK / (float(n) ** 3 * len(model.classes_))) ** 0.5, 7, 15))
 
 
 def _no_surface(model: Any) -> list[str]:

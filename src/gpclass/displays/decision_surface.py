@@ -291,5 +291,5 @@ def _codes(y: ArrayLike | None, classes: NDArray[Any], n: int) -> NDArray[np.int
         raise ValueError(f"y must have a class for each of the {n} rows, got shape {labels.shape}.")
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
-        raise ValueError(f"y has {unknown[0]!r}, which is none of {classes.tolist()}.")
+        raise ValueError(f"y has {str(unknown[0])!r}, which is none of {classes.tolist()}.")
     return np.searchsorted(classes, labels)

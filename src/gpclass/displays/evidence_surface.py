@@ -107,7 +107,7 @@ class EvidenceSurfaceDisplay:
         TypeError, ValueError
             For an estimator that is none of ours, and for wrong parameters or numbers.
         """
-        check_model(estimator, "log_marginal_likelihood")
+        check_model(estimator)
         if n_points < 2:
             raise ValueError(f"n_points must be at least 2, got {n_points}.")
         if not (np.isfinite(reach) and reach > 0):

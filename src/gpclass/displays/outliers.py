@@ -102,7 +102,7 @@ class OutlierDisplay:
     @classmethod
     def of_training(cls, estimator: Any, **options: Any) -> Self:
         """Find the outliers of the training rows by ``loo_proba_``, without drawing them."""
-        check_model(estimator, "loo_proba_")
+        check_model(estimator)
         # -1: a row of weight zero, whose class no other row has
         rows = np.flatnonzero(estimator.y_train_ >= 0)
         labels = estimator.classes_

@@ -66,7 +66,7 @@ class RelevanceDisplay:
 
         ValueError where no kernel has length-scales of single columns.
         """
-        check_model(estimator, "optimizer_report_")
+        check_model(estimator)
         problems = [model.problem for model in estimator.models_]
         kernels = [(kernel, one.inputs) for one in problems for kernel in one.kernels]
         found = [scales_of(kernel, X) for kernel, X in kernels]

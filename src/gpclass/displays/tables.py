@@ -25,11 +25,12 @@ from gpclass.estimator.inputs.columns import (
 FEW: Final = 5
 
 
-def check_model(model: Any, method: str = "predict_latent") -> None:
-    """TypeError for what has no latents; NotFittedError before the fit."""
-    if not hasattr(model, method):
+def check_model(model: Any) -> None:
+    """TypeError for what is not our classifier; NotFittedError before the fit."""
+    if not hasattr(type(model), "predict_latent"):
         raise TypeError(
-            f"{type(model).__name__} has no {method}: a fitted GaussianProcessClassifier is needed."
+            f"{type(model).__name__} has no predict_latent: a fitted GaussianProcessClassifier is "
+            "needed."
         )
     check_is_fitted(model)
 
