@@ -8,6 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from gpclass import GaussianProcessClassifier
+from gpclass.estimator.inputs import TableEncoder
+from helpers import folder
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -111,3 +116,25 @@ def test_the_page_has_what_the_records_say(module):
     frame = summary.frame_of(found, [model for model in models if model in seen])
     for name, block in page.blocks_of(frame).items():
         assert block in text, name
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::gpclass.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("as_it_came", [True, False])
+def test_a_length_scale_a_column_does_not_end_below_one_for_all(module, as_it_came):
+    """Kernels of one's own, without a hyperprior, on at most 90 rows of each table."""
+    folder("GPCLASS_DATA")
+    tables, below = module("tables"), {}
+    for name in sorted(tables.TABLES.keys() - {"digits", "nycflights", "boston_corrected"}):
+        X, y = tables.load(name)
+        rows = np.random.default_rng(2).permutation(len(y))[:90]
+        rows = rows[np.isin(y[rows], [c for c in set(y) if np.sum(y[rows] == c) > 1])]
+        X, y = X.iloc[rows], y[rows]
+        numbers = X.select_dtypes("number").dropna(axis=1).to_numpy(float)
+        Z = numbers if as_it_came else TableEncoder().fit_transform(X)
+        one, each = (
+            GaussianProcessClassifier(ConstantKernel(1.0) * RBF(lengths)).fit(Z, y)
+            for lengths in (1.0, np.ones(Z.shape[1]))
+        )
+        below[name] = one.log_marginal_likelihood_value_ - each.log_marginal_likelihood_value_
+    assert max(below.values()) < 1e-3, below

@@ -58,6 +58,16 @@ def test_a_summary_says_what_was_learnt():
     ]
 
 
+def test_the_levels_of_a_category_have_one_line():
+    rng = np.random.default_rng(0)
+    town = np.array(["Bonn", "Linz", None, "Chur"], dtype=object)[rng.integers(0, 4, 60)]
+    X = np.column_stack([rng.standard_normal(60).astype(object), town])
+    model = GaussianProcessClassifier(inference="laplace").fit(X, town == "Bonn")
+    assert model.summary().count("x1") == 1
+    assert len(model.kernel_.k1.k1.k2.kernel.theta) == 2
+    assert model.kernel_.k1.k1.k2.shared == [0, 1, 1, 1, 1]
+
+
 def test_a_summary_of_learning_and_of_several_problems():
     learnt = gpc(1.0 * RBF([1.0, 1.0])).fit(X, Y)
     text = learnt.summary()

@@ -67,6 +67,8 @@ KERNELS = {
     "mixed rbf no discrete": MixedRBF(ARD),
     "mixed rbf fixed": MixedRBF(ARD[:5], (5, 6), 0.8, discrete_length_scale_bounds="fixed"),
     "columns": ColumnKernel(0, RBF(1.3)) + 2.0 * ColumnKernel((1, -1), Matern([1.0, 3.0], nu=1.5)),
+    "columns shared": 1.7 * ColumnKernel(range(4), Matern(ARD[:3], nu=2.5), shared=[0, 1, 1, 2]),
+    "columns shared fixed": ColumnKernel(range(7), RBF([2.0, 1.0], "fixed"), shared=[0] * 6 + [1]),
     "columns power": ColumnKernel([6, 5, 2], MixedRBF([1.0, 3.0], 1)) ** 2 * DotProduct(0.8),
     "columns opaque": ColumnKernel((4, 6), PairwiseKernel(0.3, metric="rbf")) + 0.2,
     "opaque": 2.0 * PairwiseKernel(0.3, metric="rbf") * RBF(ARD) + WhiteKernel(0.1),

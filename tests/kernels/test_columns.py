@@ -155,6 +155,39 @@ def test_a_column_kernel_is_the_kernel_of_the_columns():
     check_kernel(1.5 * ColumnKernel(0, RBF()) ** 2 * ColumnKernel([1, 2], DotProduct()), X)
 
 
+def test_columns_may_share_length_scales():
+    kernel = ColumnKernel([0, 2, 3], 2.0 * RBF(1.0)).set_params(
+        kernel=Matern([0.7, 2.0], nu=2.5), shared=[0, 1, 0]
+    )
+    each = Matern([0.7, 2.0, 0.7], nu=2.5)
+    np.testing.assert_array_equal(evaluate(kernel, X), evaluate(each, X[:, [0, 2, 3]]))
+    G = np.add.outer(np.arange(5.0), np.arange(5.0))
+    apart = pullback(each, X[:, [0, 2, 3]], G)
+    np.testing.assert_allclose(pullback(kernel, X, G), [apart[0] + apart[2], apart[1]])
+    np.testing.assert_allclose(
+        np.einsum("ij,ijk", G, kernel(X, eval_gradient=True)[1]), [apart[0] + apart[2], apart[1]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("inner", "shared"),
+    [
+        (RBF([1.0, 2.0]), [0, 1, 2]),
+        (RBF([1.0, 2.0]), [0, 0, 0]),
+        (RBF([1.0, 2.0]), [0, -1, 1]),
+        (DotProduct(), [0, 0, 1]),
+    ],
+)
+def test_shared_numbers_the_length_scales(inner, shared):
+    with pytest.raises(ValueError, match="does not number the length-scales of"):
+        evaluate(ColumnKernel([0, 1, 2], inner, shared=shared), X)
+
+
+def test_a_kernel_of_all_columns_prints_no_list():
+    shown = str(ColumnKernel([0, 1, 2], RBF([2.0, 1.0]), shared=[0, 1, 1]))
+    assert shown == "ColumnKernel(range(0, 3), RBF(length_scale=[2, 1]))"
+
+
 def test_parameters_have_the_names_of_scikit_learn():
     kernel = ColumnKernel("age", 2.0 * RBF(3.0, "fixed"))
     assert kernel.get_params()["kernel__k2__length_scale"] == 3.0

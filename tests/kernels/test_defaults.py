@@ -28,13 +28,14 @@ def test_a_smooth_part_a_linear_part_and_a_constant():
     assert len(kernel.theta) == 3 + 3
 
 
+@pytest.mark.parametrize("of", [default_kernel, median_distance])
 @pytest.mark.parametrize("n", [40, 3000])
-def test_the_kernel_depends_on_neither_order_nor_repetition(n):
+def test_neither_order_nor_repetition_matters(n, of):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 4))
-    expected = default_kernel(X)
-    assert default_kernel(X[rng.permutation(n)]) == expected
-    assert default_kernel(np.repeat(X, rng.integers(1, 4, n), axis=0)) == expected
+    expected = of(X)
+    assert of(X[rng.permutation(n)]) == expected
+    assert of(np.repeat(X, rng.integers(1, 4, n), axis=0)) == expected
 
 
 @pytest.mark.parametrize("unit", [1e-140, 1e-9, 1e9, 1e140])
@@ -53,6 +54,18 @@ def test_a_constant_column_has_a_length_scale_too():
     assert np.isfinite(default_kernel(np.zeros((3, 2))).theta).all()
 
 
+def test_levels_of_a_category_share_a_length_scale():
+    rng = np.random.default_rng(0)
+    codes = np.append(np.arange(3), rng.integers(0, 3, 17))
+    X = np.column_stack([rng.standard_normal(20), np.sqrt(0.5) * np.eye(3)[codes]])
+    alone, kernel = default_kernel(X), default_kernel(X, [0, 1, 1, 1])
+    shared = kernel.k1.k1.k2
+    np.testing.assert_allclose(shared.spread.length_scale, alone.k1.k1.k2.length_scale)
+    assert (shared.n_dims, kernel.n_dims) == (2, 5)
+    np.testing.assert_allclose(evaluate(kernel, X), evaluate(alone, X))
+    assert default_kernel(X, range(4)) == alone
+
+
 def test_levels_have_one_unit_however_rare_they_are():
     """As `MixedTable` has them: sqrt(1/2) or 0, so that two levels have distance 1."""
     rng = np.random.default_rng(0)
@@ -64,15 +77,6 @@ def test_levels_have_one_unit_however_rare_they_are():
     total = 2.0 + levels.var(axis=0).sum()
     expected = np.sqrt(total) * np.r_[numbers.std(axis=0), 1.0, 1.0, 1.0]
     np.testing.assert_allclose(expected_lengths(X), expected)
-
-
-@pytest.mark.parametrize("n", [40, 3000])
-def test_neither_order_nor_repetition_matters(n):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 4))
-    expected = median_distance(X)
-    assert median_distance(X[rng.permutation(n)]) == expected
-    assert median_distance(np.repeat(X, rng.integers(1, 4, n), axis=0)) == expected
 
 
 @pytest.mark.parametrize("unit", [1e-150, 1e-9, 1e9, 1e150, 1e300])

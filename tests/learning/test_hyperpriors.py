@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 
 from gpclass.inference import EP, Laplace
-from gpclass.kernels import ColumnKernel, Precomputed
+from gpclass.kernels import ColumnKernel, MixedRBF, Precomputed
 from gpclass.learning import (
     BinaryProblem,
     ExpectationMaximisation,
@@ -139,6 +139,50 @@ def test_a_kernel_on_some_columns_sees_these_alone():
         np.testing.assert_allclose(getattr(on_two, name), getattr(alone, name))
 
 
+def test_mixed_columns_are_numbers_and_one_hot_columns_apart():
+    """A level's column has sqrt(1/2) in it, so that two levels have the distance 1."""
+    codes = RNG.integers(0, [3, 2], (len(X), 2)).astype(float)
+    rows = np.column_stack([codes[:, 0], X, codes[:, 1]])
+    kernel = MixedRBF(np.ones(3), discrete=[4, 0], discrete_length_scale=np.ones(2))
+    prior, numbers = weak(kernel, rows), weak(RBF(np.ones(3)))
+    one_hot = [c == k for c, ks in ((codes[:, 1], range(2)), (codes[:, 0], range(3))) for k in ks]
+    variance = np.var(np.sqrt(0.5) * np.array(one_hot), axis=1).sum()
+    np.testing.assert_allclose(np.exp(prior.centre[:2]), 2 * np.sqrt(variance))
+    np.testing.assert_allclose(np.linalg.inv(prior.precision[:2, :2]), 3.0 + np.eye(2) / 4)
+    np.testing.assert_allclose(prior.centre[2:], numbers.centre)
+    np.testing.assert_allclose(prior.precision[2:, 2:], numbers.precision, atol=1e-15)
+    assert not prior.precision[:2, 2:].any()
+
+    one = weak(MixedRBF(1.0, discrete=[0, 4]), rows)
+    assert np.exp(one.centre[0]) == pytest.approx(2 * np.sqrt(variance))
+    np.testing.assert_allclose(one.precision, np.eye(2) / 3)
+
+
+def test_mixed_columns_of_one_kind_and_of_one_level():
+    codes = np.column_stack([np.arange(4.0) % 2, np.ones(4)])
+    prior = weak(MixedRBF(discrete=[0, 1], discrete_length_scale=np.ones(2)), codes)
+    np.testing.assert_array_equal(is_flat(prior), [False, True, True])
+    numbers, rbf = weak(MixedRBF(np.ones(3))), weak(RBF(np.ones(3)))
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(numbers, name), getattr(rbf, name))
+
+
+def test_levels_that_share_a_length_scale_have_one_prior():
+    codes = np.append(np.arange(3), RNG.integers(0, 3, len(X) - 3))
+    table = np.column_stack([X[:, :2], np.sqrt(0.5) * np.eye(3)[codes]])
+    prior = weak(ColumnKernel(range(5), RBF(np.ones(3)), shared=[0, 1, 2, 2, 2]), table)
+    each = weak(RBF(np.ones(5)), table)
+    np.testing.assert_allclose(prior.centre, each.centre[:3])
+    np.testing.assert_allclose(np.linalg.inv(prior.precision), 3.0 + np.diag([1.0, 1.0, 0.25]))
+    # one for all columns
+    one = weak(ColumnKernel([0, 1], RBF([1.0]), shared=[0, 0]))
+    alone = weak(RBF(1.0), X[:, :2])
+    for name in FIELDS:
+        np.testing.assert_allclose(getattr(one, name), getattr(alone, name))
+    fixed = weak(ColumnKernel([0, 1], RBF([1.0], "fixed"), shared=[0, 0]))
+    assert fixed.centre.shape == (0,)
+
+
 def test_objects_have_no_columns():
     prior = weak(2.0 * MiniSeqKernel(), ["ab", "ba", "bb"])
     np.testing.assert_array_equal(is_flat(prior), [False, True])
@@ -189,6 +233,7 @@ def problem_of(inference, likelihood):
     return BinaryProblem(kernel, X / DEVIATIONS, y, likelihood, inference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [MaximiseEvidence, ExpectationMaximisation])
 @pytest.mark.parametrize("inference", [EP(), Laplace()])
 def test_learning_ends_at_its_maximum_inside_the_bounds(learner, inference):

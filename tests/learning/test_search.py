@@ -4,14 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, Matern
 
 from gpclass import GaussianProcessClassifier
 from gpclass.inference import EP, Laplace
 from gpclass.inference.joint import LatentDifferences, MultinomialProbit, Softmax
 from gpclass.inference.sites import Sites
-from gpclass.learning import BinaryProblem, JointProblem, MaximiseEvidence, SearchSettings
-from gpclass.learning.search import Stages
+from gpclass.learning import (
+    BinaryProblem,
+    JointProblem,
+    MaximiseEvidence,
+    SearchSettings,
+    weak_hyperprior,
+)
+from gpclass.learning.objective import Objective
+from gpclass.learning.search import Stages, _tied
 from gpclass.likelihoods import Logit, Probit
 
 SCHEMES = {
@@ -75,6 +83,7 @@ def test_a_subset_of_some_rows_is_among_them():
     np.testing.assert_array_equal(part.codes, whole.codes[rows[::4]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nested", "softmax"])
 def test_a_search_from_a_subset_ends_at_the_same_maximum_sooner(name):
     problem = make_problem(name, kernel=ConstantKernel(30.0) * RBF(4.0))
@@ -88,6 +97,7 @@ def test_a_search_from_a_subset_ends_at_the_same_maximum_sooner(name):
     np.testing.assert_array_equal(run.start, problem.theta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_search_from_near_the_maximum_ends_there(name):
     problem = make_problem(name)
@@ -97,6 +107,7 @@ def test_a_search_from_near_the_maximum_ends_there(name):
     np.testing.assert_allclose(found.theta, alone.theta, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_subset_leads_out_of_a_bad_start():
     # the search alone may also end at labels that are independent of the inputs
     problem = make_problem(kernel=ConstantKernel(0.01) * RBF(20.0))
@@ -115,6 +126,7 @@ def test_a_kernel_for_each_class_is_led_as_well():
     assert led.log_evidence >= alone.log_evidence - 1e-3
 
 
+@pytest.mark.slow
 def test_what_a_subset_cannot_tell_is_taken_back():
     # a column of no use but for one row in sixteen: a part of the rows sends its length-scale off
     problem = make_problem(kernel=ConstantKernel(1.0) * RBF([1.0, 1.0]))
@@ -217,6 +229,7 @@ def test_the_report_says_so_and_a_users_optimizer_is_left_alone():
     assert "rows led" not in other.optimizer_report_.runs[0].run.message
 
 
+@pytest.mark.slow
 def test_precomputed_kernels_and_weights_are_led():
     problem = make_problem()
     settings = {"learning": MaximiseEvidence(settings=MANY)}
@@ -252,3 +265,51 @@ def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows():
         near = stage.evaluate(problem.theta)
         assert near.log_evidence == pytest.approx(exact.log_evidence, rel=1e-8)
         np.testing.assert_allclose(near.gradient, exact.gradient, atol=atol * largest)
+
+
+# ---------------------------------------------------------- vectors of length-scales
+
+
+def wine(seed, n, inference, likelihood, kernel):
+    X, y = load_wine(return_X_y=True)
+    rows = np.random.default_rng(seed).permutation(len(y))[:n]
+    return BinaryProblem(kernel, X[rows], np.where(y[rows] > 0, 1.0, -1.0), likelihood, inference)
+
+
+@pytest.mark.parametrize(
+    ("seed", "n", "inference", "likelihood"), [(5, 40, EP(), Probit()), (3, 60, Laplace(), Logit())]
+)
+def test_a_length_scale_a_column_does_not_end_below_one_for_all(seed, n, inference, likelihood):
+    """In these units the search from the start alone ends 16 and 28 nats below."""
+    one, each = (
+        learn(wine(seed, n, inference, likelihood, ConstantKernel(1.0) * RBF(lengths)))
+        for lengths in (1.0, np.ones(13))
+    )
+    assert each.log_evidence > one.log_evidence
+
+
+def test_a_vector_moves_together_within_its_bounds(monkeypatch):
+    seen = []
+    evaluate = BinaryProblem.evaluate
+
+    def spy(self, theta, **keywords):
+        seen.append(theta)
+        return evaluate(self, theta, **keywords)
+
+    monkeypatch.setattr(BinaryProblem, "evaluate", spy)
+    lengths, bounds = np.geomspace(10.0, 1e3, 13), [(5.0, 1e5)] + 12 * [(0.1, 2e3)]
+    problem = wine(5, 40, EP(), Probit(), ConstantKernel(1.0) * RBF(lengths, bounds))
+    learn(problem)
+    away = np.array(seen)[:, 1:] - np.log(lengths)
+    first = int(np.argmax(np.ptp(away, axis=1) > 1e-9))
+    assert first > 3
+    shift = away[:first, 0]
+    assert np.log(0.5) - 1e-9 <= shift.min() < shift.max() <= np.log(2.0) + 1e-9
+
+
+def test_a_hyperprior_needs_no_such_search():
+    problem = wine(5, 40, EP(), Probit(), ConstantKernel(1.0) * RBF(np.ones(13)))
+    prior = weak_hyperprior(problem.hyperparameters, problem.inputs)
+    objective = Objective(problem, hyperprior=prior)
+    np.testing.assert_array_equal(_tied(objective, problem.theta, FEW), problem.theta)
+    assert not objective.trace

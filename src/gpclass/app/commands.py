@@ -35,7 +35,11 @@ from gpclass.app.options import (
 from gpclass.app.scores import COLUMNS, comparison_rows
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from gpclass import GaussianProcessClassifier
     from gpclass.app.evaluation import Comparison
+    from gpclass.metrics import Floats
 
 
 @final
@@ -108,7 +112,7 @@ def evaluate(
     restarts: Restarts = None,
     n_jobs: Jobs = None,
 ) -> None:
-    """Cross-validate beside scikit-learn's GP classifier and logistic regression."""
+    """Cross-validate, and compare with scikit-learn's GP classifier and logistic regression."""
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes, compare, default_models
     from gpclass.app.tables import whole_file
@@ -310,7 +314,9 @@ def report(
     print(f"report: {out} ({out.stat().st_size / 1000:.0f} kB)")
 
 
-def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
+def _probabilities(
+    classifier: "GaussianProcessClassifier", frame: "DataFrame", data: Path
+) -> "Floats":
     """Class probabilities of the rows of a file; a ValueError names it."""
     from gpclass.estimator.inputs import listed
 
@@ -326,7 +332,7 @@ def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
 
 
 def _check_picture(picture: Path, data: Path) -> None:
-    """Refuse a picture that cannot be written before the minutes of work and not after."""
+    """Refuse a picture that cannot be written, before the work begins."""
     from gpclass.app.tables import check_output
     from gpclass.displays.drawing import require_matplotlib
 

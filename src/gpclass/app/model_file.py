@@ -1,11 +1,14 @@
 """A fitted classifier in a file: skops builds only types that it knows, and `trusted_types`."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpclass._version import __version__
 from gpclass.app.tables import require, whole_file
 from gpclass.estimator.saving import trusted_types
+
+if TYPE_CHECKING:
+    from gpclass import GaussianProcessClassifier
 
 _FORMAT = {"format": "gpclass model", "format_version": 4}
 
@@ -15,7 +18,7 @@ def require_skops() -> Any:
     return require("skops.io", "model files need skops")
 
 
-def save_model(classifier: Any, target: str, path: Path) -> None:
+def save_model(classifier: "GaussianProcessClassifier", target: str, path: Path) -> None:
     """Write a fitted classifier and the name of the class column; make the folder if need be."""
     skops_io = require_skops()
     content = _FORMAT | {"written_by": __version__, "target": target, "model": classifier}
@@ -26,11 +29,11 @@ def save_model(classifier: Any, target: str, path: Path) -> None:
 class SavedModel(NamedTuple):
     """The classifier of a file, and the name of the class column."""
 
-    classifier: Any
+    classifier: "GaussianProcessClassifier"
     target: str
 
 
-def load_model(path: Path) -> Any:
+def load_model(path: Path) -> "GaussianProcessClassifier":
     """Read the classifier of a file that `save_model` wrote; raises as `read_model_file`."""
     return read_model_file(path).classifier
 

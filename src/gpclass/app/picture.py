@@ -1,13 +1,16 @@
 """Pictures of `gpclass evaluate` and of pages, made without pyplot: no screen, no global state."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpclass.displays.drawing import COLOURS, DASHES, MARKERS, require_matplotlib
 from gpclass.displays.probabilities import ErrorRejectDisplay, ReliabilityDisplay
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def probability_figure(
@@ -17,7 +20,7 @@ def probability_figure(
     labels: ArrayLike | None = None,
     title: str | None = None,
     n_bins: int = 10,
-) -> Any:
+) -> "Figure":
     """Matplotlib figure of reliability and error-reject curves side by side, one line a model.
 
     ``y_true`` (n,) are classes; ``y_prob`` has each named model's probabilities (n, C) of the same
@@ -26,7 +29,7 @@ def probability_figure(
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")
-    figure = _figure((11.5, 5.6))
+    figure: Figure = _figure((11.5, 5.6))
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))
     reliability = figure.add_subplot(grid[0, 0])
     counts = figure.add_subplot(grid[1, 0], sharex=reliability)

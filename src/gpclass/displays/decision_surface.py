@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above, ma
 from gpclass.displays.effect import classes_shown
 from gpclass.displays.tables import Table, text_of
 from gpclass.estimator.intervals import probability_intervals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -165,12 +168,20 @@ class DecisionSurfaceDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, columns: tuple[Any, Any], *, ax: Any = None, **options: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        columns: tuple[Any, Any],
+        *,
+        ax: "Axes | None" = None,
+        **options: Any,
     ) -> Self:
         """Compute the surface, with the options of `compute`, and draw it on axes ``ax``."""
         return cls.compute(estimator, X, columns, **options).plot(ax)
 
-    def plot(self, ax: Any = None, *, points: bool = True, deviation: bool = True) -> Self:
+    def plot(
+        self, ax: "Axes | None" = None, *, points: bool = True, deviation: bool = True
+    ) -> Self:
         """Draw probabilities, lines of the latent's deviation, and the rows of the table."""
         ax = axes_of(ax)
         self._probabilities(ax)
@@ -198,10 +209,10 @@ class DecisionSurfaceDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _probabilities(self, ax: Any) -> None:
+    def _probabilities(self, ax: "Axes") -> None:
         if self.shown is not None:
             P = self.probability[..., self.shown]
-            self.surface_ = ax.contourf(self.x, self.y, P, levels=np.linspace(0, 1, 11),
+            self.surface_: Any = ax.contourf(self.x, self.y, P, levels=np.linspace(0, 1, 11),
                                         cmap="RdBu_r", alpha=0.8)  # fmt: skip
             if P.min() < 0.5 < P.max():
                 ax.contour(self.x, self.y, P, levels=[0.5], colors="black", linewidths=1.8)
@@ -216,7 +227,7 @@ class DecisionSurfaceDisplay:
         image = 1.0 - 0.75 * weight * (1.0 - hues[best])
         self.surface_ = ax.pcolormesh(self.x, self.y, image, shading="nearest", rasterized=True)
 
-    def _points(self, ax: Any) -> None:
+    def _points(self, ax: "Axes") -> None:
         for c in np.unique(self.codes):
             mine = self.codes == c
             known = c >= 0

@@ -1,7 +1,10 @@
 """What all displays draw with: matplotlib when it is asked for, and colours."""
 
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The palette of Okabe and Ito (2008), distinct for colour-blind readers; the rest is for print.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -41,8 +44,9 @@ def mark_dates(axis: Any, values: Any) -> None:
         axis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
-def axes_of(ax: Any) -> Any:
+def axes_of(ax: "Axes | None") -> "Axes":
     """Return `ax`, or the axes of a new pyplot figure, which notebooks show by themselves."""
     if ax is not None:
         return ax
-    return require_matplotlib("matplotlib.pyplot").subplots()[1]
+    axes: Axes = require_matplotlib("matplotlib.pyplot").subplots()[1]
+    return axes

@@ -1,7 +1,7 @@
 """The effect of one column on the class probabilities, and how sure it is."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above, mark_dates
 from gpclass.displays.tables import FEW, Table, text_of
 from gpclass.estimator.intervals import probability_intervals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -159,12 +162,12 @@ class EffectDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, column: Any, *, ax: Any = None, **options: Any
+        cls, estimator: Any, X: Any, column: Any, *, ax: "Axes | None" = None, **options: Any
     ) -> Self:
         """Compute the effect, with the options of `compute`, and draw it on axes ``ax``."""
         return cls.compute(estimator, X, column, **options).plot(ax)
 
-    def plot(self, ax: Any = None, *, interval: bool = True, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, interval: bool = True, **kwargs: Any) -> Self:
         """Draw a line or points for each class shown, in the style ``kwargs`` of ``Axes.plot``."""
         ax = axes_of(ax)
         places = np.arange(len(self.values)) if self.values.dtype == object else self.values
@@ -173,10 +176,10 @@ class EffectDisplay:
             colour = COLOURS[i % len(COLOURS)]
             mean, low, high = (one[:, c] for one in (self.probability, self.lower, self.upper))
             label = f"class {self.classes[c]!s}"
-            style = {"color": colour, "label": label, "linewidth": 1.8, "zorder": 3} | kwargs
+            style = dict[str, Any](color=colour, label=label, linewidth=1.8, zorder=3) | kwargs
             at = places
             if self.as_points:
-                style = {"linestyle": "none", "marker": MARKERS[i % len(MARKERS)]} | style
+                style = dict[str, Any](linestyle="none", marker=MARKERS[i % len(MARKERS)]) | style
                 if places.dtype.kind in "if":
                     gap = np.diff(places).min() if len(places) > 1 else 1.0
                     at = places + 0.08 * gap * (i - 0.5 * (len(self.shown) - 1))
@@ -190,7 +193,7 @@ class EffectDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _axes(self, ax: Any, places: NDArray[Any]) -> None:
+    def _axes(self, ax: "Axes", places: NDArray[Any]) -> None:
         ax.set_xlabel(self.column)
         ax.set_ylim(-0.04, 1.04)
         if len(self.shown) == 1:

@@ -1,7 +1,7 @@
 """The evidence over two hyperparameters, and the path of the optimiser."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from gpclass.displays.tables import check_model
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.summary import names_of_columns, scales_of
 from gpclass.exceptions import NotPositiveDefiniteError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -143,13 +146,13 @@ class EvidenceSurfaceDisplay:
         estimator: Any,
         parameters: tuple[Any, Any] | None = None,
         *,
-        ax: Any = None,
+        ax: "Axes | None" = None,
         **options: Any,
     ) -> Self:
         """Evaluate the evidence, with the options of `compute`, and draw it on axes ``ax``."""
         return cls.compute(estimator, parameters, **options).plot(ax)
 
-    def plot(self, ax: Any = None, *, path: bool = True, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, path: bool = True, **kwargs: Any) -> Self:
         """Draw the surface, in the style ``kwargs`` of ``Axes.contourf``, and the path."""
         ax = axes_of(ax)
         top = float(np.nanmax(self.log_evidence))

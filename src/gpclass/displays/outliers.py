@@ -1,7 +1,7 @@
 """Rows whose own class the others make improbable."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above
 from gpclass.displays.tables import check_model
 from gpclass.metrics import check_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -89,13 +92,13 @@ class OutlierDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: Any = None, **options: Any
+        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: "Axes | None" = None, **options: Any
     ) -> Self:
         """Find the outliers, with the options of `compute`, and draw them on axes ``ax``."""
         return cls.compute(y_true, y_prob, **options).plot(ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: "Axes | None" = None, **options: Any) -> Self:
         """Draw the training rows of a fitted model by its ``loo_proba_``; needs no refit."""
         return cls.of_training(estimator, **options).plot(ax)
 
@@ -111,7 +114,7 @@ class OutlierDisplay:
         found.rows = rows
         return found
 
-    def plot(self, ax: Any = None, *, most: int = 10, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, most: int = 10, **kwargs: Any) -> Self:
         """Draw the rows in the order of the table, with numbers at the ``most`` least probable.
 
         ``kwargs`` is the style of ``Axes.plot``.

@@ -1,18 +1,22 @@
 """Displays of predicted class probabilities beside the classes that were observed."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binomtest
+from sklearn.base import BaseEstimator
 
 from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
 from gpclass.displays.drawing import axes_of
 from gpclass.metrics import Floats, Integers, check_probabilities
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def _estimator_probabilities(estimator: Any, X: Any) -> tuple[Floats, Any, str]:
+
+def _estimator_probabilities(estimator: BaseEstimator, X: Any) -> tuple[Floats, Any, str]:
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(f"{type(estimator).__name__} has no predict_proba.")
     return estimator.predict_proba(X), estimator.classes_, type(estimator).__name__
@@ -132,14 +136,20 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: Any = None, **options: Any
+        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: "Axes | None" = None, **options: Any
     ) -> Self:
         """Bin predictions, with the options of `bin_predictions`, and draw them on axes ``ax``."""
         return cls.bin_predictions(y_true, y_prob, **options).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **options: Any
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ax: "Axes | None" = None,
+        **options: Any,
     ) -> Self:
         """Predict rows that were not used to fit, bin the predictions and draw them.
 
@@ -151,7 +161,7 @@ class ReliabilityDisplay:
 
     def plot(
         self,
-        ax: Any = None,
+        ax: "Axes | None" = None,
         *,
         name: str | None = None,
         ref_line: bool = True,
@@ -164,7 +174,7 @@ class ReliabilityDisplay:
         """
         ax = axes_of(ax)
         label = self.name if name is None else name
-        style = {"marker": "o", "markersize": 5, "linewidth": 1.5, "zorder": 3} | kwargs
+        style = dict[str, Any](marker="o", markersize=5, linewidth=1.5, zorder=3) | kwargs
         if ref_line:
             ax.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         (self.line_,) = ax.plot(self.prob_pred, self.prob_true, label=label, **style)
@@ -221,7 +231,7 @@ class ErrorRejectDisplay:
         *,
         labels: ArrayLike | None = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the `error_reject_curve` of predictions; the rest is as in `plot`."""
@@ -229,19 +239,25 @@ class ErrorRejectDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ax: "Axes | None" = None,
+        **kwargs: Any,
     ) -> Self:
         """Predict rows that were not used to fit, and draw the curve as in `plot`."""
         proba, classes, name = _estimator_probabilities(estimator, X)
         kwargs = {"name": name} | kwargs
         return cls.from_predictions(y, proba, labels=classes, ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the curve, both axes in per cent, in the style ``kwargs`` of ``Axes.plot``."""
         ax = axes_of(ax)
         label = self.name if name is None else name
         # The error rate is that of a whole group of accepted cases, so it changes in steps.
-        style = {"linewidth": 1.5, "drawstyle": "steps-post"} | kwargs
+        style: dict[str, Any] = {"linewidth": 1.5, "drawstyle": "steps-post"} | kwargs
         (self.line_,) = ax.plot(
             100 * self.curve.reject_fraction, 100 * self.curve.error_rate, label=label, **style
         )

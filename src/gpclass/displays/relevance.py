@@ -1,7 +1,7 @@
 """Which columns a kernel with a length-scale a column finds relevant."""
 
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from gpclass.displays.drawing import COLOURS, MARKERS, axes_of
 from gpclass.displays.tables import check_model
 from gpclass.estimator.summary import names_of_columns, scales_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -88,11 +91,11 @@ class RelevanceDisplay:
         return cls(names[order], relevance[:, order], matters[:, order], labels)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: "Axes | None" = None, **kwargs: Any) -> Self:
         """Read the length-scales, and draw them as in `plot`."""
         return cls.compute(estimator).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, most: int = 20, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, most: int = 20, **kwargs: Any) -> Self:
         """Draw at most so many columns, hollow where they do not matter.
 
         ``kwargs`` is the style of ``Axes.plot``.

@@ -1,21 +1,21 @@
 """Any kernel on some columns of a table, and the names of columns in a kernel expression."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Hyperparameter, Kernel
 
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import uses_precomputed
-from gpclass.kernels.selection import as_list, find, has_names, part, pick
-from gpclass.kernels.tiles import BoundKernel, bind, binds
+from gpclass.kernels.selection import Columns, as_list, find, has_names, part, pick
+from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, bind, binds
 from gpclass.linalg import Array
 
 
 @final
 class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
-    """A kernel that sees some of the columns alone.
+    """A kernel of some of the columns.
 
     Sums and products of such kernels put a kernel of its own on every column or group of columns.
 
@@ -28,6 +28,9 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         Any kernel of vectors. Its columns are the chosen ones, in the order of ``columns``.
     positions : sequence of int, default=None
         Where the named columns are; a fit notes it here.
+    shared : sequence of int, default=None
+        For an RBF or Matern whose length-scales are shared: the number, from 0 on, of the one that
+        each column has. None: ``kernel`` has one for all columns, or one each.
 
     Examples
     --------
@@ -41,12 +44,24 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
            [2.096, 3.   ]])
     >>> kernel.get_params()["k2__kernel__length_scale"]
     4.0
+
+    Levels of a category, each with a column of its own, have a length-scale together:
+
+    >>> ColumnKernel([0, 1, 2], RBF([2.0, 1.0]), shared=[0, 1, 1]).spread
+    RBF(length_scale=[2, 1, 1])
     """
 
-    def __init__(self, columns: Any, kernel: Any, positions: Any = None) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        kernel: Kernel,
+        positions: Sequence[int] | None = None,
+        shared: Sequence[int] | None = None,
+    ) -> None:
         self.columns = columns
         self.kernel = kernel
         self.positions = positions
+        self.shared = shared
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Arguments by name, and with ``deep`` those of the kernel as ``kernel__...``."""
@@ -83,30 +98,83 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         X = np.atleast_2d(X)
         return part(X, pick(self.columns, self.positions, X.shape[1]))
 
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+    @property
+    def spread(self) -> Kernel:
+        """The kernel with a length-scale for each of the columns.
+
+        ValueError where ``shared`` does not name all of the kernel's length-scales, and no others.
+        """
+        if self.shared is None:
+            return self.kernel
+        kernel, shared = self.kernel, np.asarray(self.shared)
+        lengths = np.ravel(getattr(kernel, "length_scale", []))
+        if not np.array_equal(np.unique(shared), np.arange(len(lengths))):
+            raise ValueError(
+                f"shared={self.shared!r} does not number the length-scales of {kernel}"
+            )
+        bounds = kernel.length_scale_bounds
+        bounds = bounds if isinstance(bounds, str) else (1e-5, 1e5)
+        each = {"length_scale": lengths[shared], "length_scale_bounds": bounds}
+        return type(kernel)(**kernel.get_params() | each)
+
+    @property
+    def ties(self) -> Array:
+        """Which length-scale a column has, (d, k): what gradients of `spread` are multiplied by."""
+        return np.asarray(np.eye(self.n_dims)[np.asarray(self.shared)])
+
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Covariances (n, n), or (n, m) to the rows of Y, and their gradient (n, n, n_theta)."""
         Y = None if Y is None else self.chosen(Y)
-        return self.kernel(self.chosen(X), Y, eval_gradient=eval_gradient)
+        found: Array | tuple[Array, Array]
+        found = self.spread(self.chosen(X), Y, eval_gradient=eval_gradient)
+        if eval_gradient and self.shared is not None and self.n_dims:
+            return found[0], found[1] @ self.ties
+        return found
 
     def diag(self, X: Any) -> Array:
         """Variances at the rows of X, (n,)."""
         return np.asarray(self.kernel.diag(self.chosen(X)))
 
     def is_stationary(self) -> bool:
-        """Whether the kernel is."""
+        """Whether the kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:
-        columns = as_list(self.columns)
-        return f"ColumnKernel({columns[0] if len(columns) == 1 else columns!r}, {self.kernel})"
+        columns: Any = as_list(self.columns)
+        if len(columns) == 1:
+            columns = columns[0]
+        elif columns == list(range(len(columns))):
+            columns = range(len(columns))
+        return f"ColumnKernel({columns!r}, {self.kernel})"
+
+
+@final
+class _Shared(LogDifferentiable):
+    """A kernel with a length-scale a column, some of which are the same one."""
+
+    def __init__(self, each: LogDifferentiable, ties: Array) -> None:
+        self.n_theta = ties.shape[1]
+        self._each, self._ties = each, ties
+
+    def value(self, rows: slice, cols: slice) -> Array:
+        return self._each.value(rows, cols)
+
+    def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
+        return self._each.pull_log(rows, cols, M) @ self._ties
 
 
 @binds(ColumnKernel)
-def _bind_columns(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
-    return bind(kernel.kernel, kernel.chosen(X), None if X_new is None else kernel.chosen(X_new))
+def _bind_columns(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
+    X_new = None if X_new is None else kernel.chosen(X_new)
+    bound = bind(kernel.spread, kernel.chosen(X), X_new)
+    if kernel.shared is None or not kernel.n_dims:
+        return bound
+    return _Shared(cast(LogDifferentiable, bound), kernel.ties)
 
 
-def uses_names(kernel: Any) -> bool:
+def uses_names(kernel: Kernel) -> bool:
     """Whether a kernel expression names columns."""
     if isinstance(kernel, MixedRBF):
         return has_names(kernel.discrete)
@@ -115,7 +183,7 @@ def uses_names(kernel: Any) -> bool:
     return any(uses_names(one) for one in _inner(kernel).values())
 
 
-def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
+def resolved(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Kernel expression whose named columns are found in a table.
 
     Parameters
@@ -162,7 +230,7 @@ def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
     return type(kernel)(**params | inner)
 
 
-def _inner(kernel: Any) -> dict[Any, Any]:
+def _inner(kernel: Kernel) -> dict[int | str, Kernel]:
     """Kernels that are parameters of a kernel."""
     if isinstance(kernel, CompoundKernel):
         return dict(enumerate(kernel.kernels))

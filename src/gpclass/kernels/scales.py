@@ -1,14 +1,15 @@
 """Which length-scale of a kernel expression belongs to which column of the table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Exponentiation,
+    Kernel,
     Product,
     Sum,
     WhiteKernel,
@@ -26,9 +27,10 @@ _NEGLIGIBLE = 1e-3
 class ColumnScale(NamedTuple):
     """The length-scale of one column: its name in ``get_params``, its value, and what it does.
 
-    ``relative`` is the length-scale in standard deviations of the column (of a discrete column,
-    itself). ``matters`` says whether the column changes any covariance by a factor of more than
-    ``exp(0.001)``, as if the kernel were squared exponential.
+    Of columns that share one, as the levels of a category, ``column`` is the first. ``relative`` is
+    the length-scale in standard deviations of the column, or of all of these together (of a
+    discrete column, itself). ``matters`` says whether the column changes any covariance by a factor
+    of more than ``exp(0.001)``, as if the kernel were squared exponential.
     """
 
     parameter: str
@@ -39,11 +41,11 @@ class ColumnScale(NamedTuple):
     matters: bool
 
 
-def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
+def column_scales(kernel: Kernel, X: Array) -> list[ColumnScale]:
     """Length-scales that belong to one column of X (n, d) each.
 
     Those of RBF, Matern and MixedRBF are known, in sums, products, powers and `ColumnKernel`. A
-    length-scale that several columns share is not among them.
+    length-scale of all columns together is not among them.
 
     Examples
     --------
@@ -57,15 +59,16 @@ def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         spread, span = X.std(axis=0), np.ptp(X, axis=0)
         found = []
-        for parameter, column, length, discrete in _walk(kernel, "", np.arange(X.shape[1])):
-            largest = 1.0 if discrete else float(span[column])
-            matters = 0.5 * np.square(largest / length) > _NEGLIGIBLE
-            relative = length if discrete else float(length / spread[column])
-            found.append(ColumnScale(parameter, column, length, relative, discrete, bool(matters)))
+        for parameter, columns, length, discrete in _scales(kernel, X.shape[1]):
+            largest = 1.0 if discrete else np.linalg.norm(span[columns])
+            matters = bool(0.5 * np.square(largest / length) > _NEGLIGIBLE)
+            relative = length if discrete else float(length / np.linalg.norm(spread[columns]))
+            first = int(columns[0])
+            found.append(ColumnScale(parameter, first, length, relative, discrete, matters))
     return found
 
 
-def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
+def columns_as_numbers(kernel: Kernel, n_columns: int) -> set[int]:
     """Columns of a table that a kernel takes for numbers, and does not just compare or leave out.
 
     Examples
@@ -74,48 +77,59 @@ def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
     >>> columns_as_numbers(ColumnKernel([1, 3], MixedRBF(discrete=1)), 4)
     {1}
     """
-    return set(_numbers(kernel, np.arange(n_columns)).tolist())
+    found: set[int] = set()
+    for leaf, _, columns in _leaves(kernel, "", np.arange(n_columns)):
+        if isinstance(leaf, MixedRBF):
+            columns = np.delete(columns, pick(leaf.discrete, leaf.positions, len(columns)))
+        if not isinstance(leaf, ConstantKernel | WhiteKernel):
+            found.update(columns.tolist())
+    return found
 
 
-def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
-    if isinstance(kernel, Sum | Product):
-        return np.union1d(_numbers(kernel.k1, columns), _numbers(kernel.k2, columns))
-    if isinstance(kernel, Exponentiation):
-        return _numbers(kernel.kernel, columns)
+_Leaf = tuple[Kernel, str, NDArray[np.intp]]
+_Scale = tuple[str, NDArray[np.intp], float, bool]
+
+
+def _leaves(kernel: Kernel, prefix: str, columns: NDArray[np.intp]) -> Iterator[_Leaf]:
+    """Parts of an expression, what their parameters' names begin with, and the columns they see.
+
+    A `ColumnKernel` is a part where its columns share length-scales, else its kernel is.
+    """
     if isinstance(kernel, ColumnKernel):
-        seen = pick(kernel.columns, kernel.positions, len(columns))
-        return _numbers(kernel.kernel, columns[seen])
-    if isinstance(kernel, MixedRBF):
-        return np.delete(columns, pick(kernel.discrete, kernel.positions, len(columns)))
-    return columns[:0] if isinstance(kernel, ConstantKernel | WhiteKernel) else columns
-
-
-_Scale = tuple[str, int, float, bool]
-
-
-def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
-    """Parameter, column, value and whether it is discrete; ``columns`` are those it sees."""
+        columns = columns[pick(kernel.columns, kernel.positions, len(columns))]
     if isinstance(kernel, Sum | Product):
-        yield from _walk(kernel.k1, f"{prefix}k1__", columns)
-        yield from _walk(kernel.k2, f"{prefix}k2__", columns)
-    elif isinstance(kernel, Exponentiation):
-        yield from _walk(kernel.kernel, f"{prefix}kernel__", columns)
-    elif isinstance(kernel, ColumnKernel):
-        seen = columns[pick(kernel.columns, kernel.positions, len(columns))]
-        yield from _walk(kernel.kernel, f"{prefix}kernel__", seen)
-    elif isinstance(kernel, MixedRBF):
-        discrete = pick(kernel.discrete, kernel.positions, len(columns))
-        levels, scale = columns[discrete], kernel.discrete_length_scale
-        yield from _each(f"{prefix}discrete_length_scale", scale, levels, True)
-        continuous = np.delete(columns, discrete)
-        yield from _each(f"{prefix}length_scale", kernel.length_scale, continuous, False)
-    elif isinstance(kernel, RBF):  # and Matern, which is one
-        yield from _each(f"{prefix}length_scale", kernel.length_scale, columns, False)
+        yield from _leaves(kernel.k1, f"{prefix}k1__", columns)
+        yield from _leaves(kernel.k2, f"{prefix}k2__", columns)
+    elif isinstance(kernel, Exponentiation) or (
+        isinstance(kernel, ColumnKernel) and kernel.shared is None
+    ):
+        yield from _leaves(kernel.kernel, f"{prefix}kernel__", columns)
+    else:
+        yield kernel, prefix, columns
 
 
-def _each(name: str, scale: Any, columns: NDArray[Any], discrete: bool) -> Iterator[_Scale]:
+def _scales(kernel: Kernel, n_columns: int) -> Iterator[_Scale]:
+    """Parameter, the columns that have it, its value, and whether they are discrete."""
+    for leaf, prefix, columns in _leaves(kernel, "", np.arange(n_columns)):
+        name = f"{prefix}length_scale"
+        if isinstance(leaf, ColumnKernel):
+            shared, scale = np.asarray(leaf.shared), leaf.kernel.length_scale
+            groups = [columns[shared == k] for k in range(shared.max() + 1)]
+            yield from _each(f"{prefix}kernel__length_scale", scale, groups, False)
+        elif isinstance(leaf, MixedRBF):
+            discrete = pick(leaf.discrete, leaf.positions, len(columns))
+            levels, scale = columns[discrete], leaf.discrete_length_scale
+            yield from _each(f"{prefix}discrete_length_scale", scale, levels, True)
+            yield from _each(name, leaf.length_scale, np.delete(columns, discrete), False)
+        elif isinstance(leaf, RBF):  # and Matern, which is one
+            yield from _each(name, leaf.length_scale, columns, False)
+
+
+def _each(
+    name: str, scale: ArrayLike, columns: Sequence[Any] | NDArray[np.intp], discrete: bool
+) -> Iterator[_Scale]:
     scales = np.ravel(scale)
     if len(scales) == len(columns):
         for i, (column, value) in enumerate(zip(columns, scales, strict=True)):
             entry = f"{name}[{i}]" if len(scales) > 1 else name
-            yield entry, int(column), float(value), discrete
+            yield entry, np.atleast_1d(column), float(value), discrete

@@ -76,6 +76,13 @@ class Hyperparameters:
         """Names of the entries, as in `Kernel.get_params`; an entry of a vector has an index."""
         return parameter_names(self.kernel, self.likelihood)
 
+    @property
+    def ties(self) -> Array:
+        """Which hyperparameter an entry of theta belongs to: (p, q), one 1 in each row."""
+        sizes = [one.n_elements for k in self.kernels for one in k.hyperparameters if not one.fixed]
+        sizes += [1] * len(self.likelihood.theta)
+        return np.repeat(np.eye(len(sizes)), sizes, axis=0)
+
     def at(self, theta: Array) -> "Hyperparameters":
         """Return the same kernels and likelihood with other values."""
         *parts, last = split(np.asarray(theta, dtype=np.float64), self.sizes)

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from gpclass.kernels import ColumnKernel, diagonal, expected_lengths, two_valued
+from gpclass.kernels import ColumnKernel, MixedRBF, diagonal, expected_lengths, two_valued
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 
 Array = NDArray[np.float64]
@@ -31,8 +31,10 @@ LENGTH_FACTOR: Final = 2.0
 # common (Hvarfner, Hellsten & Nardi 2024), and of each about that.
 LENGTH_DEVIATION: Final = float(np.sqrt(3.0))
 COLUMN_DEVIATION: Final = 1.0
-# The same of a column of two values: one of many levels of a category, say.
+# The same of a column of two values, one of many levels of a category, say, and of all its levels.
 LEVEL_DEVIATION: Final = 0.5
+# What a level's column has in it: two different levels have distance 1, as in `MixedRBF`.
+LEVEL: Final = float(np.sqrt(0.5))
 
 
 @final
@@ -99,7 +101,9 @@ def weak_hyperprior(free: Hyperparameters, X: Any) -> WeakHyperPrior:
     logarithm, about twice the root of the columns' summed variances. Length-scales of the columns
     have the same prior in common, about twice `gpclass.kernels.expected_lengths`, and differ from
     what they have in common with an sd of 1 (0.5 for a column of two values, of which a table may
-    have many). On d standardised columns all these centres are ``2 sqrt(d)``.
+    have many, and for the levels of a category together). On d standardised columns all these
+    centres are ``2 sqrt(d)``. Those of the discrete columns of a `MixedRBF` are as of one-hot
+    columns in which two levels have distance 1; those of its continuous columns are apart.
 
     All else is flat: what no rule is known for, the likelihood's hyperparameters, length-scales of
     constant columns and of kernels that take no vectors.
@@ -164,7 +168,11 @@ def _parts(kernel: Kernel, rows: Any, size: float) -> Iterator[_Part]:
         yield from _parts(kernel.k1, rows, size * _mean_variance(kernel.k2, rows))
         yield from _parts(kernel.k2, rows, size * _mean_variance(kernel.k1, rows))
     elif isinstance(kernel, ColumnKernel):
-        yield from _parts(kernel.kernel, np.unique(kernel.chosen(rows), axis=0), size)
+        chosen = np.unique(kernel.chosen(rows), axis=0)
+        if kernel.shared is None:
+            yield from _parts(kernel.kernel, chosen, size)
+        elif kernel.n_dims:
+            yield _length_scales(chosen, np.asarray(kernel.shared))
     else:
         for one in kernel.hyperparameters:
             if not one.fixed:
@@ -183,14 +191,25 @@ def _rule(kernel: Kernel, name: str, rows: Any, size: float) -> _Part | None:
         deviation = SIGNAL_DEVIATION / np.sqrt(size)
         return _Part(np.zeros(1), np.zeros((1, 1)), np.full(1, deviation), np.full(1, power))
     if isinstance(kernel, RBF | RationalQuadratic) and name == "length_scale":
-        return _length_scales(rows, by_column=getattr(kernel, "anisotropic", False))
+        return _length_scales(rows, np.arange(np.size(kernel.length_scale)))
+    if isinstance(kernel, MixedRBF):
+        numbers, codes = kernel.parts(rows)
+        if name == "length_scale":
+            return _length_scales(numbers, np.arange(np.size(kernel.length_scale)))
+        levels = [np.unique(column) for column in codes.T]
+        columns = [np.equal.outer(a, b) * LEVEL for a, b in zip(codes.T, levels, strict=True)]
+        each = np.arange(np.size(kernel.discrete_length_scale))
+        own = np.repeat(each, [len(one) for one in levels]) if len(each) > 1 else each
+        return _length_scales(np.hstack(columns), own)
     return None
 
 
-def _length_scales(rows: Array, by_column: bool) -> _Part:
-    """Part of one length-scale, or of one a column."""
-    if by_column:
-        scales = expected_lengths(rows)
+def _length_scales(rows: Array, own: NDArray[np.intp]) -> _Part:
+    """Part of one length-scale, or of several, where ``own`` (d,) numbers that of each column."""
+    several = own.max() > 0
+    first = np.unique(own, return_index=True)[1]
+    if several:
+        scales = expected_lengths(rows)[first]
     else:
         largest = float(np.abs(rows).max(initial=0.0)) or 1.0
         offsets = rows / largest - rows[0] / largest
@@ -199,8 +218,11 @@ def _length_scales(rows: Array, by_column: bool) -> _Part:
     centre = np.zeros(len(scales))
     centre[known] = np.log(scales[known]) + np.log(LENGTH_FACTOR)
     precision = np.diag(known / LENGTH_DEVIATION**2)
-    if by_column:
-        own = known / np.where(two_valued(rows), LEVEL_DEVIATION, COLUMN_DEVIATION) ** 2
+    if several:
+        deviation = np.where(two_valued(rows)[first], LEVEL_DEVIATION, COLUMN_DEVIATION)
+        weight = known / deviation**2
         # the inverse of a diagonal plus a constant (Sherman & Morrison)
-        precision = np.diag(own) - np.outer(own, own) / (LENGTH_DEVIATION**-2 + own.sum())
+        precision = np.diag(weight) - np.outer(weight, weight) / (
+            LENGTH_DEVIATION**-2 + weight.sum()
+        )
     return _flat(len(scales))._replace(centre=centre, precision=precision)

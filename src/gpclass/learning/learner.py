@@ -115,7 +115,7 @@ class Learner(ABC):
         problem: Problem,
         starts: Array,
         *,
-        init: Any = None,
+        init: object = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -150,7 +150,7 @@ class KeepFixed(Learner):
         problem: Problem,
         starts: Array,
         *,
-        init: Any = None,
+        init: object = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -161,7 +161,7 @@ class KeepFixed(Learner):
         return Learned((node,))
 
 
-def node_at(problem: Problem, theta: Array, init: Any) -> Node:
+def node_at(problem: Problem, theta: Array, init: object) -> Node:
     """Evaluate at theta, and refuse a kernel that is not positive semi-definite."""
     return Node.of(theta, problem.evaluate(theta, gradient=False, init=init, check=True))
 

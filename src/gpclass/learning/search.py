@@ -1,5 +1,6 @@
 """L-BFGS-B on the objective of one problem: where it begins, and how its end is refined."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -80,7 +81,7 @@ def maximise(
 
     Returns why it ended, and the best point, refined; None where no evaluation succeeded.
     """
-    problem = objective.problem
+    problem, bounds = objective.problem, objective.problem.bounds
     stages = Stages.of(problem, settings)
     objective.problem = stages.searching
     loose = stages.searching is not stages.refining
@@ -89,10 +90,13 @@ def maximise(
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
-        found = _minimise(objective, lead.theta, lead.scale, settings, ftol, settings.subset_gtol)
+        found = _minimise(
+            objective, bounds, lead.theta, lead.scale, settings, ftol, settings.subset_gtol
+        )
         message = f"{found.message}; it began where {lead.n_rows} rows led"
     if found is None or objective.best is None:
-        found = _minimise(objective, start, None, settings, ftol, settings.gtol)
+        start = _tied(objective, start, settings)
+        found = _minimise(objective, bounds, start, None, settings, ftol, settings.gtol)
         message = found.message
     best = objective.best
     if best is None or -found.value < best.value - settings.searching_ftol * abs(best.value):
@@ -119,7 +123,8 @@ class _Minimum(NamedTuple):
 
 
 def _minimise(
-    objective: Objective,
+    objective: Callable[[Array], tuple[float, Array]],
+    bounds: Array,
     start: Array,
     scale: Array | None,
     settings: SearchSettings,
@@ -132,7 +137,7 @@ def _minimise(
     not see to that itself: its second evaluation is in a corner, where inference is slowest and
     from where it seldom comes back to the maximum next to the start.
     """
-    first, bounds = None, objective.problem.bounds
+    first = None
     if scale is None:
         first = objective(np.clip(start, bounds[:, 0], bounds[:, 1]))
         # a power of two, by which theta is divided and multiplied without rounding
@@ -158,6 +163,38 @@ def _minimise(
     return _Minimum(theta, float(found.fun), found.jac / scale, H, str(found.message))
 
 
+def _tied(objective: Objective, start: Array, settings: SearchSettings) -> Array:
+    """Where the evidence leads if the entries of each vector move together.
+
+    From there on a kernel with a length-scale a column does not end below that with one. Under a
+    hyperprior, which holds them together itself, the ends are the same and sooner without it.
+    """
+    ties = objective.problem.hyperparameters.ties
+    if objective.hyperprior is not None or ties.shape[1] == len(start):
+        return start
+    start = np.clip(start, *objective.problem.bounds.T)
+    room = objective.problem.bounds - start[:, None]
+    low, high = (
+        np.where(ties > 0.0, one[:, None], worst)
+        for one, worst in zip(room.T, (-np.inf, np.inf), strict=True)
+    )
+
+    def along(z: Array) -> tuple[float, Array]:
+        value, g = objective(start + ties @ z)
+        return value, g @ ties
+
+    found = _minimise(
+        along,
+        np.stack([low.max(axis=0), high.min(axis=0)], axis=1),
+        np.zeros(ties.shape[1]),
+        None,
+        settings,
+        settings.ftol,
+        settings.gtol,
+    )
+    return start + ties @ found.theta
+
+
 class _Lead(NamedTuple):
     """Where a subset of the rows leads, the unit of steps there, and sites to start from."""
 
@@ -176,7 +213,8 @@ def _from_subset(
         return None
     with one_blas_thread(subset.n_rows < SMALL):
         small = Objective(subset, hyperprior=objective.hyperprior)
-        found = _minimise(small, start, None, settings, settings.subset_ftol, settings.gtol)
+        start, bounds = _tied(small, start, settings), subset.bounds
+        found = _minimise(small, bounds, start, None, settings, settings.subset_ftol, settings.gtol)
         if small.best is None:
             return None
         curvature = _curvature(small, found.theta)

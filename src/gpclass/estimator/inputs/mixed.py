@@ -1,4 +1,4 @@
-"""The table of ``kernel=None``: any columns, as one matrix in which a distance has no unit."""
+"""The table of ``kernel=None``: columns of any type, as one matrix without units."""
 
 from typing import Any, Final, Self, final
 
@@ -38,17 +38,17 @@ class MixedTable(Inputs):
     Its columns are, in this order:
 
     - Each column of numbers, standardised. Centre and scale are those of the *distinct* training
-      rows of positive weight, so that a weight stays a repetition. A missing entry is at the
-      centre. A constant column is left out.
+      rows of positive weight, so that a weight of two is the same as the row given twice. A
+      missing entry is at the centre. A constant column is left out.
     - For each column of numbers with missing entries in these rows, 1 where the entry is missing,
       else 0. A column without any entry is left out.
     - For each column of levels and each level that training has ("missing" is one of them),
       ``sqrt(1/2)`` in rows of that level, else 0: two levels have the distance 1. A level that
-      training lacks is the point that has the distance 1 from all. One level alone is left out.
+      training lacks has the distance 1 from all of them. One level alone is left out.
     """
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether the kernel is the default."""
         return kernel is None
 
@@ -116,12 +116,16 @@ class MixedTable(Inputs):
         check_array(raw, ensure_all_finite="allow-nan", estimator=estimator, input_name="X")
         return self._matrix(raw)
 
-    def column_names(self) -> list[str]:
-        """Names of the columns of the matrix; x0, x1 and so on where the table has none."""
+    def column_names(self, levels: bool = True) -> list[str]:
+        """Names of the columns of the matrix; x0, x1 and so on where the table has none.
+
+        Without ``levels`` a level's column has the name of its column in the table.
+        """
         names = [f"x{name}" if isinstance(name, int) else str(name) for name in self.names]
         found = [names[j] for j in self.numeric] + [f"{names[j]}_missing" for j in self.gaps]
-        for name, levels, codes in zip(names, self.levels, self.codes, strict=True):
-            found += [f"{name}_{[*levels, 'missing'][int(code)]}" for code in codes]
+        for name, known, codes in zip(names, self.levels, self.codes, strict=True):
+            each = [f"{name}_{[*known, 'missing'][int(code)]}" for code in codes]
+            found += each if levels else [name] * len(each)
         return found or ["nothing"]
 
     def original(self, matrix: Array) -> dict[str, NDArray[Any]]:
@@ -150,6 +154,12 @@ class MixedTable(Inputs):
                     values = texts[self.codes[j][block.argmax(axis=1)].astype(np.intp)]
             found[str(name)] = values
         return found
+
+    @property
+    def shared(self) -> list[int]:
+        """Which length-scale a column of the matrix has: the levels of a column have one."""
+        sizes = [1] * (len(self.numeric) + len(self.gaps)) + [len(c) for c in self.codes if c.size]
+        return np.repeat(np.arange(len(sizes)), sizes).tolist() or [0]
 
     def _matrix(self, raw: Array) -> Array:
         with np.errstate(over="ignore"):  # infinity becomes FARTHEST
