@@ -25,9 +25,11 @@ ROOMS = (
 # Rooms beside the list, and what each may import.
 BESIDE = {
     "testing": ROOMS[1:],
-    "decision": ("metrics", "exceptions"),
+    # decision.display has the earlier names of two displays
+    "decision": ("metrics", "exceptions", "displays"),
+    "displays": (*ROOMS[1:], "decision", "metrics"),
     "metrics": (),
-    "app": (*ROOMS, "decision", "metrics"),
+    "app": (*ROOMS, "decision", "displays", "metrics"),
     # the public names of the package, imported when they are first asked for
     "__init__": ("estimator", "_version"),
 }

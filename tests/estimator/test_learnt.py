@@ -121,11 +121,10 @@ def test_log_probabilities(multi_class):
 def test_log_probabilities_keep_what_underflows(monkeypatch):
     # P(c or not) of three classes, two of which are below the smallest float64
     log_pairs = np.array([[[-1e-9, -800.0], [-1e-9, -900.0], [-2.0, -0.145]]])
-    monkeypatch.setattr(prediction, "log_odds", lambda models, X: log_pairs)
-    log_p = prediction.class_log_probabilities([None], OneVsRest(), 3, X)
+    monkeypatch.setattr(prediction, "predicted", lambda k, X: log_pairs[:, k])
+    log_p = prediction.class_log_probabilities([0, 1, 2], OneVsRest(), 3, X)
     np.testing.assert_allclose(log_p, [[-800.0 + 0.145, -900.0 + 0.145, 0.0]], rtol=1e-12)
-    monkeypatch.setattr(prediction, "log_odds", lambda models, X: log_pairs[:, :1])
-    log_p = prediction.class_log_probabilities([None], OneVsRest(), 2, X)
+    log_p = prediction.class_log_probabilities([0], OneVsRest(), 2, X)
     np.testing.assert_array_equal(log_p, log_pairs[:, 0])
 
 

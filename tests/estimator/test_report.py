@@ -11,8 +11,9 @@ from gpclass.learning.hyperparameters import parameter_names
 
 def run(end, log_evidence, n_evaluations, at_bounds=()):
     trace = (log_evidence,) * n_evaluations
+    end, path = np.array(end), np.zeros((n_evaluations, 2))
     return LearningRun(
-        np.zeros(2), np.array(end), log_evidence, n_evaluations, 0, "done", trace, at_bounds
+        np.zeros(2), end, log_evidence, n_evaluations, 0, "done", trace, at_bounds, path
     )
 
 

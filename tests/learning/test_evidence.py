@@ -254,6 +254,12 @@ def test_the_report_of_a_run():
         at_start = problem.evaluate(run.start, gradient=False).log_evidence
         assert run.trace[0] == pytest.approx(at_start, abs=1e-9)
         assert run.log_evidence >= at_start
+        # the trace belongs to the path
+        assert run.path.shape == (run.n_evaluations, len(start))
+        np.testing.assert_allclose(run.path[0], start, atol=1e-12)
+        for theta, seen in list(zip(run.path, run.trace, strict=True))[::3]:
+            found = problem.evaluate(theta, gradient=False).log_evidence
+            assert seen == pytest.approx(found, abs=1e-6)
 
 
 def test_each_evaluation_starts_from_the_last_sites():

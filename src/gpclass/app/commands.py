@@ -32,6 +32,7 @@ from gpclass.app.options import (
     given,
     reading,
 )
+from gpclass.app.scores import COLUMNS, comparison_rows
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,6 +100,10 @@ def evaluate(
     picture: Annotated[
         Path | None, typer.Option(help="Save reliability and error-reject curves here.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write a page (.html) on the comparison, and a fit to all rows, here."),
+    ] = None,
     as_json: Json = False,
     seed: Seed = 0,
     likelihood: Likelihood = None,
@@ -115,6 +120,10 @@ def evaluate(
     options = given(likelihood, inference, multi_class, restarts, n_jobs)
     if picture is not None:
         _check_picture(picture, Path(data))
+    if report is not None:
+        from gpclass.app.page import check_page, write_page
+
+        check_page(report, Path(data))
     dataset = load_dataset(data, target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
     models = default_models(seed, gp_parameters=options)
@@ -132,15 +141,25 @@ def evaluate(
         )
         with whole_file(picture) as part:
             figure.savefig(part, dpi=150)
+    if report is not None:
+        from gpclass.app.report import report_page
+
+        model = models["gpclass"].fit(dataset.X, dataset.y)
+        write_page(report, report_page(model, dataset.X, title=dataset.name, comparison=comparison))
     if as_json:
         about = {"data": dataset.name, "source": dataset.source, "sha256": dataset.sha256}
         about |= {"target": dataset.target, "features": d}
-        shown = {"picture": None if picture is None else str(picture)}
+        shown = {
+            name: None if path is None else str(path)
+            for name, path in (("picture", picture), ("report", report))
+        }
         _print_json(about | comparison.to_dict() | shown)
         return
     _print_table(title, comparison)
     if picture is not None:
         print(f"picture: {picture}")
+    if report is not None:
+        print(f"report: {report}")
 
 
 @app.command(epilog=DATA_SETS)
@@ -265,6 +284,36 @@ def predict(
     print(f"predictions: {out}")
 
 
+@app.command()
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.skops", help="From gpclass fit.")],
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="Rows with classes that the model was not fitted to, for scores."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    target: Target = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+) -> None:
+    """Write a page on what a saved model learnt, and how good it is."""
+    from gpclass.app.model_file import read_model_file
+    from gpclass.app.page import check_page, write_page
+    from gpclass.app.report import read_labelled, report_page, training_table
+
+    check_page(out, model, *([data] if data else []))
+    classifier, trained = read_model_file(model)
+    unseen = None
+    if data is not None:
+        unseen = read_labelled(data, target or trained, reading(sep, encoding), classifier)
+        _probabilities(classifier, unseen.X, data)
+    X = training_table(classifier)
+    write_page(out, report_page(classifier, X, title=f"{model.stem}: {trained}", unseen=unseen))
+    print(f"report: {out} ({out.stat().st_size / 1000:.0f} kB)")
+
+
 def _probabilities(
     classifier: "GaussianProcessClassifier", frame: "DataFrame", data: Path
 ) -> "Floats":
@@ -285,7 +334,7 @@ def _probabilities(
 def _check_picture(picture: Path, data: Path) -> None:
     """Refuse a picture that cannot be written, before the work begins."""
     from gpclass.app.tables import check_output
-    from gpclass.decision.display import require_matplotlib
+    from gpclass.displays.drawing import require_matplotlib
 
     figure = require_matplotlib("matplotlib.figure").Figure()
     formats = sorted(figure.canvas.get_supported_filetypes())
@@ -318,17 +367,6 @@ def _counted_fits() -> Iterator[Callable[[str, int, int], None]]:
             raise
 
 
-# Heading, score, factor, decimals, and whether small or large is better (0: neither is marked).
-_COLUMNS = (
-    ("log loss\n(nats)", "log_loss", 1, 3, -1),
-    ("Brier\nscore", "brier", 1, 4, -1),
-    ("error\n(%)", "error", 100, 1, -1),
-    ("information\n(bits)", "information", 1, 3, 1),
-    ("log evidence\n(nats)", "log_evidence", 1, 1, 0),
-    ("seconds\na fold", "seconds", 1, 2, 0),
-)
-
-
 def _print_table(title: str, comparison: "Comparison") -> None:
     """Print mean and standard error over the folds, the best mean of a score in bold."""
     table = Table(
@@ -339,20 +377,12 @@ def _print_table(title: str, comparison: "Comparison") -> None:
         caption_justify="left",
     )
     table.add_column("model")
-    for heading, *_ in _COLUMNS:
-        table.add_column(heading, justify="right")
-    for name, scores in comparison.models.items():
-        cells = [name]
-        for _, score, factor, decimals, better in _COLUMNS:
-            mean = scores.folds[score].mean()
-            if mean != mean:
-                cells.append("-")
-                continue
-            error = scores.folds[score].sem()
-            text = f"{factor * mean:.{decimals}f} ± {factor * error:.{decimals}f}"
-            means = [better * other.folds[score].mean() for other in comparison.models.values()]
-            cells.append(f"[bold]{text}[/bold]" if better and better * mean == max(means) else text)
-        table.add_row(*cells)
+    for column in COLUMNS:
+        table.add_column(column.heading, justify="right")
+    for name, cells in comparison_rows(comparison):
+        table.add_row(
+            name, *(f"[bold]{one.text}[/bold]" if one.best else one.text for one in cells)
+        )
     # A pipe has no width of its own, and the table should not be folded in a log file.
     console = Console()
     (console if console.is_terminal else Console(width=132)).print(table)

@@ -242,7 +242,7 @@ def compare(
             ):
                 p, evidence, seconds = _fit_and_predict(model, X, y, train, test)
             proba[name][test] = p
-            values[name].append((*_scores(y[train], y[test], p, classes), evidence, seconds))
+            values[name].append((*fold_scores(y[train], y[test], p, classes), evidence, seconds))
             done += 1
     if progress is not None:
         progress("", done, done)
@@ -293,10 +293,10 @@ def _fit_and_predict(
     return p, float(getattr(last, "log_marginal_likelihood_value_", np.nan)), seconds
 
 
-def _scores(
+def fold_scores(
     y_train: NDArray[Any], y_test: NDArray[Any], p: Floats, classes: NDArray[Any]
 ) -> tuple[float, float, float, float]:
-    """Return log loss, Brier score, error rate and information of one fold."""
+    """Log loss, Brier score, error rate and information of predictions ``p`` (m, C) of y_test."""
     frequencies = [(y_train == c).sum() for c in classes]
     return (
         float(log_loss(y_test, p, labels=classes)),

@@ -1,7 +1,7 @@
 """A fitted classifier in a file: skops builds only types that it knows, and `trusted_types`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpclass._version import __version__
 from gpclass.app.tables import require, whole_file
@@ -10,7 +10,7 @@ from gpclass.estimator.saving import trusted_types
 if TYPE_CHECKING:
     from gpclass import GaussianProcessClassifier
 
-_FORMAT = {"format": "gpclass model", "format_version": 3}
+_FORMAT = {"format": "gpclass model", "format_version": 4}
 
 
 def require_skops() -> Any:
@@ -26,8 +26,20 @@ def save_model(classifier: "GaussianProcessClassifier", target: str, path: Path)
         skops_io.dump(content, part, compression=8)
 
 
+class SavedModel(NamedTuple):
+    """The classifier of a file, and the name of the class column."""
+
+    classifier: "GaussianProcessClassifier"
+    target: str
+
+
 def load_model(path: Path) -> "GaussianProcessClassifier":
-    """Read the classifier of a file that `save_model` wrote.
+    """Read the classifier of a file that `save_model` wrote; raises as `read_model_file`."""
+    return read_model_file(path).classifier
+
+
+def read_model_file(path: Path) -> SavedModel:
+    """Read a file that `save_model` wrote.
 
     FileNotFoundError or ValueError: not ours, damaged, or with types that are not trusted.
     """
@@ -55,5 +67,4 @@ def load_model(path: Path) -> "GaussianProcessClassifier":
             f"{path} was written by gpclass {content.get('written_by', '?')} in a format that "
             f"gpclass {__version__} does not read."
         )
-    model: GaussianProcessClassifier = content["model"]
-    return model
+    return SavedModel(content["model"], str(content["target"]))

@@ -75,7 +75,7 @@ class JointModel(Model):
         if lost.any():
             mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(mean.shape[1])
             warn_of_lost_rows(lost)
-        P = _averaged(setting.problem, mean, covariance)
+        P = averaged(setting.problem, mean, covariance)
         return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
@@ -116,10 +116,10 @@ def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
 
 def _probabilities_at(setting: Setting, X: Any) -> Array:
     """`JointModel.probabilities` at one setting."""
-    return _averaged(setting.problem, *_latent_at(setting, X))
+    return averaged(setting.problem, *_latent_at(setting, X))
 
 
-def _averaged(problem: JointProblem, mean: Array, covariance: Array) -> Array:
+def averaged(problem: JointProblem, mean: Array, covariance: Array) -> Array:
     """Class probabilities of latents N(mean, covariance), shape (m, C)."""
     spread = np.abs(covariance).max(axis=(1, 2), initial=0.0)
     size = np.maximum(np.sqrt(spread), np.abs(mean).max(axis=1))

@@ -60,13 +60,10 @@ def _evidence(model: BaseEstimator) -> str:
 
 def _columns(model: BaseEstimator, kernel: Kernel, X: Any) -> Iterator[str]:
     """A line for each column that matters to a kernel, and one for the others."""
-    scales = column_scales(kernel, X) if kernel.requires_vector_input else []
+    scales = scales_of(kernel, X)
     if not scales:
         return
-    if hasattr(model._inputs, "column_names"):
-        names = model._inputs.column_names(levels=False)
-    else:
-        names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])])
+    names = names_of_columns(model, X)
     yield "columns that matter, by length-scale in standard deviations of the column:"
     matter = sorted((one for one in scales if one.matters), key=lambda one: one.relative)
     width = max((len(names[one.column]) for one in matter), default=0)
@@ -78,6 +75,18 @@ def _columns(model: BaseEstimator, kernel: Kernel, X: Any) -> Iterator[str]:
     ):
         if rest:
             yield f"  {words}: {listed(names[one.column] for one in rest)}"
+
+
+def scales_of(kernel: Any, X: Any) -> list[ColumnScale]:
+    """Length-scales of single columns; none of a kernel that is no function of vectors."""
+    return column_scales(kernel, X) if kernel.requires_vector_input else []
+
+
+def names_of_columns(model: Any, X: Any) -> list[str]:
+    """Names of the columns as the kernels take them."""
+    if hasattr(model._inputs, "column_names"):
+        return list(model._inputs.column_names(levels=False))
+    return list(getattr(model, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])]))
 
 
 def _effect(one: ColumnScale) -> str:

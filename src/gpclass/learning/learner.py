@@ -22,7 +22,8 @@ class LearningRun:
     ``start`` and ``end`` (p,) are logarithms: where it began, and the best that it saw, with
     indices ``at_bounds`` of entries on a bound. ``log_evidence`` is that of the end, NaN where no
     evaluation succeeded. ``n_rejected`` of the ``n_evaluations`` failed (overflow, not positive
-    definite, an impossible evidence): steps to be shortened, NaN in ``trace``.
+    definite, an impossible evidence): steps to be shortened, NaN in ``trace``, which has the
+    evidences at the rows of ``path`` (n_evaluations, p).
     """
 
     start: Array
@@ -33,6 +34,7 @@ class LearningRun:
     message: str
     trace: tuple[float, ...]
     at_bounds: tuple[int, ...]
+    path: Array
 
 
 @final

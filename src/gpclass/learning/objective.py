@@ -68,11 +68,13 @@ class Objective:
     best: Point | None = None
     worst: float = 0.0
     trace: list[float] = field(default_factory=list)
+    path: list[Array] = field(default_factory=list)
 
     def evaluate(self, theta: Array, gradient: bool) -> Point | None:
         """Evaluate at theta; None where this fails, or gives an evidence that no data have."""
         # with several fixed points a start would make the evidence depend on the path
         init = self.init if self.problem.single_optimum else None
+        self.path.append(np.array(theta))
         try:
             found = self.criterion(self.problem, theta, gradient, init)
             log_density, slope = self.log_density(theta)
@@ -159,7 +161,15 @@ def report(objective: Objective, start: Array, chosen: Point | None, message: st
     evidence = np.nan if chosen is None else chosen.log_evidence
     rejected, on_bounds = int(np.isnan(trace).sum()), at_bounds(end, objective.problem.bounds)
     run = LearningRun(
-        np.array(start), end, evidence, len(trace), rejected, message, trace, on_bounds
+        np.array(start),
+        end,
+        evidence,
+        len(trace),
+        rejected,
+        message,
+        trace,
+        on_bounds,
+        np.reshape(objective.path, (len(trace), len(start))),
     )
     return RunResult(run, chosen)
 

@@ -128,6 +128,33 @@ class MixedTable(Inputs):
             found += each if levels else [name] * len(each)
         return found or ["nothing"]
 
+    def original(self, matrix: Array) -> dict[str, NDArray[Any]]:
+        """Columns of the table again, by name, from rows of the matrix (n, k).
+
+        A column that the matrix leaves out has its one level, or no entry; dates are points in
+        time.
+        """
+        found: dict[str, NDArray[Any]] = {}
+        gaps = {j: matrix[:, len(self.numeric) + g] > 0.5 for g, j in enumerate(self.gaps)}
+        column = len(self.numeric) + len(self.gaps)
+        for j, name in enumerate(self.names):
+            values = np.full(len(matrix), np.nan)
+            if j in self.numeric:
+                k = self.numeric.index(j)
+                unit = matrix[:, k] * self.scales[k] + self.centres[k]
+                values = np.where(gaps.get(j, False), np.nan, np.ldexp(unit, -self.exponents[k]))
+            if self.kinds[j] == "dates":
+                values = np.round(values * 1e6).astype("datetime64[us]")
+            elif self.kinds[j] == "levels":
+                texts = np.array([*self.levels[j], None], dtype=object)
+                block = matrix[:, column : column + len(self.codes[j])]
+                column += block.shape[1]
+                values = np.full(len(matrix), texts[0])
+                if block.shape[1]:
+                    values = texts[self.codes[j][block.argmax(axis=1)].astype(np.intp)]
+            found[str(name)] = values
+        return found
+
     @property
     def shared(self) -> list[int]:
         """Which length-scale a column of the matrix has: the levels of a column have one."""

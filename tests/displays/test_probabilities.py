@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
 from gpclass.app.picture import probability_figure
-from gpclass.decision.display import ErrorRejectDisplay, ReliabilityDisplay
+from gpclass.displays import ErrorRejectDisplay, ReliabilityDisplay
 
 matplotlib.use("agg")
 
