@@ -36,7 +36,7 @@ def test_without_the_package(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"n_chains": 0}, {"n_draws": 3}, {"n_kept": 200}, {"n_warm_up": 0}]
+    "settings", [{"n_chains": 0}, {"n_draws": 3}, {"n_kept": 300}, {"n_warm_up": 0}]
 )
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match="n_chains, n_warm_up and n_kept"):
