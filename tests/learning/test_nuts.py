@@ -98,7 +98,7 @@ def test_short_chains_are_said():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_estimator_averages_as_by_ccd(n_classes):
     pytest.importorskip("mici")
-    X, y = noisy_problem(40)
+    X, y = noisy_problem(30)
     codes = (y > 0) + (X[:, 1] > 0) * (n_classes - 2)
     settings = {"hyperprior": "weak", "inference": "laplace", "likelihood": "logit"}
     draws = GaussianProcessClassifier(1.0 * RBF(1.0), learning="nuts", random_state=1, **settings)
