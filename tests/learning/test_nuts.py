@@ -36,7 +36,7 @@ def test_without_the_package(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"n_chains": 0}, {"n_draws": 3}, {"n_kept": 200}, {"n_warm_up": 0}]
+    "settings", [{"n_chains": 0}, {"n_draws": 3}, {"n_kept": 300}, {"n_warm_up": 0}]
 )
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match="n_chains, n_warm_up and n_kept"):
@@ -98,7 +98,7 @@ def test_short_chains_are_said():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_estimator_averages_as_by_ccd(n_classes):
     pytest.importorskip("mici")
-    X, y = noisy_problem(40)
+    X, y = noisy_problem(30)
     codes = (y > 0) + (X[:, 1] > 0) * (n_classes - 2)
     settings = {"hyperprior": "weak", "inference": "laplace", "likelihood": "logit"}
     draws = GaussianProcessClassifier(1.0 * RBF(1.0), learning="nuts", random_state=1, **settings)

@@ -12,6 +12,7 @@ from gpclass.learning.evidence import MaximiseEvidence, Optimizer, check_optimiz
 from gpclass.learning.hyperparameters import HyperPrior
 from gpclass.learning.learner import Learned, Learner, LearningRun, Progress
 from gpclass.learning.neighbourhood import Neighbourhood
+from gpclass.learning.objective import Point, report
 from gpclass.learning.parallel import SMALL, one_blas_thread
 from gpclass.learning.problem import Problem
 from gpclass.learning.search import SearchSettings
@@ -43,7 +44,7 @@ class NoUTurn(Learner):
     optimizer, hyperprior, settings
         As in `MaximiseEvidence`, for the mode.
     n_chains : int, default=4
-    n_warm_up, n_draws : int, default=50 and 150
+    n_warm_up, n_draws : int, default=100 and 250
         Of each chain: those that adapt the step size, and those after.
     n_kept : int, default=25
         Draws of each chain that predictions average over.
@@ -59,8 +60,8 @@ class NoUTurn(Learner):
     hyperprior: HyperPrior | None = None
     settings: SearchSettings = field(default_factory=SearchSettings)
     n_chains: int = 4
-    n_warm_up: int = 50
-    n_draws: int = 150
+    n_warm_up: int = 100
+    n_draws: int = 250
     n_kept: int = 25
     random_state: int = 0
 
@@ -80,8 +81,8 @@ class NoUTurn(Learner):
         return self.n_chains * self.n_kept
 
     def n_evaluations(self, p: int) -> int:
-        """Evaluations beside those of the search for the mode; 5 to 7 a draw are usual."""
-        return 6 * self.n_chains * (self.n_warm_up + self.n_draws)
+        """Evaluations beside those of the search for the mode; about 5 a draw are usual."""
+        return 5 * self.n_chains * (self.n_warm_up + self.n_draws)
 
     def learn(
         self,
@@ -165,7 +166,6 @@ class _Target:
 
 def _report(around: Neighbourhood, draws: Array) -> LearningRun:
     """The chains as a run; ConvergenceWarning where they are too short."""
-    mode, trace = around.mode, tuple(around.objective.trace)
     chains = draws.transpose(2, 1, 0)
     rhat, effective = split_rhat(chains).max(), effective_sample_size(chains).min()
     message = f"no-U-turn sampler: split R-hat {rhat:.3f}, {effective:.0f} effective draws"
@@ -176,10 +176,9 @@ def _report(around: Neighbourhood, draws: Array) -> LearningRun:
             ConvergenceWarning,
             stacklevel=2,
         )
-    rejected = int(np.isnan(trace).sum())
-    return LearningRun(
-        mode.theta, mode.theta, mode.log_evidence, len(trace), rejected, message, trace, ()
-    )
+    mode = around.mode
+    point = Point(mode.theta, mode.log_evidence, None, mode.log_evidence, mode.sites, True)
+    return report(around.objective, mode.theta, point, message).run
 
 
 def _mici() -> Any:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpclass.inference import Approximation, InferenceMethod
+from gpclass.inference.leave_one_out import LeaveOneOut
+from gpclass.inference.method import as_problem
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
 from gpclass.testing.comparison import check_close, difference
@@ -30,8 +32,9 @@ def check_inference(
     Convergence; the same end from another start, for a log-concave likelihood (others may have
     several); evidence that adds up over independent rows; permutations; labels swapped; weights as
     repetition, and weight 0 as absence, in the evidence, its gradients and predictions; the
-    gradients by K and by the likelihood's hyperparameters against central differences; arguments
-    unchanged. Site precisions may have either sign.
+    gradients by K and by the likelihood's hyperparameters against central differences, for a
+    log-concave likelihood that of the leave-one-out log predictive too; arguments unchanged. Site
+    precisions may have either sign.
 
     Parameters
     ----------
@@ -150,15 +153,25 @@ class _Laws:
                 f"terms of size {size:.3g}"
             )
 
+        def left_out(K: Array, q: Approximation) -> LeaveOneOut:
+            return LeaveOneOut.of(*as_problem(K, y, likelihood, None), q)
+
+        gradients = [("the gradient", G, lambda K, q: q.log_evidence)]
+        if likelihood.log_concave:  # every cavity is proper
+            whole, explicit = left_out(K, q).pullback()
+            law = "the leave-one-out gradient"
+            gradients.append((law, whole - explicit, lambda K, q: left_out(K, q).value))
         for _ in range(3):
             v = self.rng.standard_normal(X.shape[1] + 1)
-            terms = G * K * (2 * v[0] + (X[:, None] - X[None]) ** 2 @ v[1:])
+            for law, cotangent, value in gradients:
+                terms = cotangent * K * (2 * v[0] + (X[:, None] - X[None]) ** 2 @ v[1:])
 
-            def moved(t: float, v: Array = v) -> float:
-                return self.run(_covariance(X, signal, t * v), y, init=q.sites).log_evidence
+                def moved(t: float, v: Array = v, value: Any = value) -> float:
+                    there = _covariance(X, signal, t * v)
+                    return float(value(there, self.run(there, y, init=q.sites)))
 
-            size = max(float(np.abs(terms).sum()), 1e-8)
-            compare("the gradient", moved, float(terms.sum()), size)
+                size = max(float(np.abs(terms).sum()), 1e-8)
+                compare(law, moved, float(terms.sum()), size)
 
         theta, slopes = likelihood.theta, q.likelihood_gradient()
         assert slopes.shape == theta.shape, (
