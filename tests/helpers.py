@@ -2,10 +2,20 @@
 
 import itertools
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from gpclass.learning import HyperPrior
+
+
+def slow(values, *names):
+    """The values as pytest params; those named are left out of `make fast`."""
+    unknown = set(names) - set(values)
+    assert not unknown, unknown
+    return [pytest.param(v, marks=pytest.mark.slow if v in names else ()) for v in values]
 
 
 def pairs(*factors, when=lambda *values: True, marks=lambda *values: ()):
@@ -84,3 +94,15 @@ def folder(variable):
     if variable not in os.environ:
         pytest.skip(f"{variable} is not set")
     return Path(os.environ[variable])
+
+
+@dataclass(frozen=True)
+class Normal(HyperPrior):
+    """Independent normals of one mean and deviation."""
+
+    mean: float
+    deviation: float
+
+    def log_density(self, theta):
+        z = (theta - self.mean) / self.deviation
+        return -0.5 * float(z @ z), -z / self.deviation

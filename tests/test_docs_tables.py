@@ -40,6 +40,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", QUICK)
 def test_pairs_are_as_the_table_says(generate, label):
     methods, blocks = generate("methods"), generate("blocks")
@@ -101,6 +102,7 @@ def test_the_truth_is_known_well_enough(generate):
             assert methods["bound, upper"] > estimate["log_evidence"] - slack, label
 
 
+@pytest.mark.slow
 def test_the_likelihood_of_the_page_keeps_the_laws_and_prints_what_it_says(generate):
     page = (DOCS / "methods.md").read_text(encoding="utf-8")
     *_, example = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)

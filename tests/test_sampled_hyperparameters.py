@@ -65,6 +65,7 @@ def moments(thetas, p):
     return mean, np.sqrt(p @ (thetas - mean) ** 2)
 
 
+@pytest.mark.slow
 def test_theta_and_predictions_are_those_of_brute_force():
     X, y = np.array([[0.0], [0.7], [2.0]]), np.array([1.0, 1.0, -1.0])
     X_new = np.array([[0.3], [1.2], [4.0]])
@@ -91,6 +92,7 @@ def sixty():
     return X, y
 
 
+@pytest.mark.slow
 def test_theta_follows_the_evidence_over_a_grid(sixty):
     # EP's evidence is within a few hundredths of a nat here, so its grid is nearly the truth
     X, y = sixty
@@ -109,6 +111,7 @@ def test_theta_follows_the_evidence_over_a_grid(sixty):
     np.testing.assert_allclose(draws.theta.std(axis=(1, 2)), deviation, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_weights_give_another_prior(sixty):
     X, y = sixty
     X_new = np.array([[0.5, 0.5], [-2.0, 1.0], [0.0, 3.0]])
@@ -122,6 +125,7 @@ def test_weights_give_another_prior(sixty):
     )
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bits_and_a_duplicate_row_does_no_harm(sixty):
     X, y = np.r_[sixty[0], sixty[0][:3]], np.r_[sixty[1], -sixty[1][:3]]
     first, second = (

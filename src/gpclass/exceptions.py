@@ -22,7 +22,7 @@ class CostWarning(UserWarning):
 class NotEnoughMemoryError(MemoryError):
     """A fit needs more memory than is free.
 
-    The table is valid, the machine too small; and who catches numpy's MemoryError catches this.
+    It is a MemoryError, so that code which handles numpy's handles this one.
     """
 
 

@@ -107,9 +107,9 @@ def information_bits(
     .. math:: \frac1n \sum_i \log_2 p(y_i \mid x_i) - \frac1n \sum_i \log_2 \pi_{y_i}
 
     with the baseline :math:`\pi`, the best prediction that does not use the inputs. Zero bits says
-    that the inputs told nothing, the entropy of the classes (one bit for two balanced classes) is
-    perfect prediction, and a negative value is worse than the baseline. This is the measure of
-    RW06 section 3.7, Figures 3.7 to 3.12.
+    that the inputs carry no information. Perfect prediction has the entropy of the classes (one bit
+    for two balanced ones). A negative value is worse than the baseline. This is the measure
+    of RW06 section 3.7, Figures 3.7 to 3.12.
 
     Parameters
     ----------

@@ -252,6 +252,7 @@ def test_bad_tables(fail, monkeypatch, command, iris, tmp_path):
     assert "set the environment variable GPCLASS_DATA" in mistake("crabs_sex")
 
 
+@pytest.mark.slow
 def test_outputs_are_checked_before_the_work(fail, iris, model, tmp_path):
     line = fail("evaluate", iris, "--target", "species", "--picture", tmp_path / "p.gif2")
     assert "must end in one of" in line
@@ -298,6 +299,7 @@ def test_a_file_as_people_have_it(tmp_path):
     assert f"{(expected == 'reject').sum()} reject" in done.stdout
 
 
+@pytest.mark.slow
 def test_mistakes_of_ids_and_losses(fail, iris, model, tmp_path):
     def mistake(*args):
         return fail("predict", model, iris, "--out", tmp_path / "p.csv", *args)

@@ -141,6 +141,7 @@ def test_models_are_left_unfitted(cancer):
         (np.arange(30), {"n_splits": 3}, "the target y has 30 classes in 30 rows, as an id"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%")
 def test_mistakes(y, options, message):
     with pytest.raises(ValueError, match=message):
         compare({"nb": GaussianNB()}, np.zeros((len(y), 1)), y, **options)

@@ -56,7 +56,7 @@ def test_encodings_that_say_so_are_found(saved, encoding):
     assert read_table(path).frame["town"].tolist() == TOWNS
 
 
-def test_an_encoding_that_is_guessed_is_told(saved):
+def test_an_encoding_that_is_guessed_is_a_warning(saved):
     path = saved("town,n\nKöln,1\n", encoding="cp1252")
     with pytest.warns(UserWarning, match=r"not UTF-8 and was read as cp1252.*--encoding"):
         assert read_table(path).frame["town"].tolist() == ["Köln"]

@@ -34,6 +34,7 @@ def test_a_column_that_does_not_matter_is_an_answer():
     assert not all(matters)
 
 
+@pytest.mark.slow
 def test_one_warning_for_thirty_columns():
     data = load_breast_cancer()
     model = GaussianProcessClassifier(1.0 * RBF([1.0] * 30), inference="laplace")

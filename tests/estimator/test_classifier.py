@@ -162,6 +162,7 @@ def test_sample_weights_are_routed_through_a_pipeline():
     np.testing.assert_array_equal(pipeline.predict_proba(X2), expected)
 
 
+@pytest.mark.slow
 def test_sample_weights_are_routed_through_a_grid_search():
     weight = np.where(np.arange(len(Y2)) % 3 == 0, 5.0, 0.2)
     grid = {"kernel__k2__length_scale": [0.5, 2.0]}
@@ -212,6 +213,7 @@ def test_decision_function_of_two_classes_is_the_log_odds(likelihood):
     assert (variance >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multi_class", MULTI_CLASS)
 def test_decision_function_of_three_classes_ranks_as_probabilities(multi_class):
     model = gpc(multi_class=multi_class).fit(X3, Y3)
@@ -304,6 +306,7 @@ def test_labels_of_any_type(labels):
     assert model.score(X2, labels[Y2]) == expected.score(X2, Y2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multi_class", MULTI_CLASS)
 def test_three_string_labels(multi_class):
     names = np.array(["setosa", "virginica", "other"])
@@ -485,6 +488,7 @@ def test_a_precomputed_matrix_with_weights():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multi_class", MULTI_CLASS)
 def test_a_precomputed_matrix_in_cross_validation(multi_class):
     kernel, folds = 2.0 * RBF(1.5), StratifiedKFold(3)
@@ -762,6 +766,7 @@ def test_infinite_bounds_serve_where_nothing_is_drawn_between_them():
         gpc(kernel, n_restarts_optimizer=1).fit(X2, Y2)
 
 
+@pytest.mark.slow
 def test_the_report():
     kernel = 1.0 * RBF([1.0] * 3)
     model = gpc(kernel, n_restarts_optimizer=1, random_state=0, multi_class="one_vs_rest")
@@ -858,6 +863,7 @@ def test_the_evidence_has_the_gradient_of_central_differences(problem, likelihoo
         np.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multi_class", MULTI_CLASS)
 def test_the_evidence_of_many_classes_is_the_mean(multi_class):
     model = gpc(multi_class=multi_class).fit(X3, Y3)
@@ -1091,6 +1097,7 @@ def test_a_kernel_changed_in_place_after_fit_does_not_change_predictions():
 
 
 # the variance of a pair, or a length-scale that nothing needs, may end on a bound
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_prediction_does_not_depend_on_its_batch(problem):
     X, y, multi_class = problem

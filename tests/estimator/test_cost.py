@@ -1,4 +1,4 @@
-"""Time and memory are told before they are spent."""
+"""Time and memory are estimated before they are spent."""
 
 import time
 
@@ -9,7 +9,7 @@ from gpclass import GaussianProcessClassifier
 from gpclass.estimator import cost as module
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.memory import _of_groups, free_memory
-from gpclass.estimator.weights import check_target
+from gpclass.estimator.weights import check_target, used_rows
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.learning import KeepFixed, MaximiseEvidence
 
@@ -79,7 +79,7 @@ def machine(monkeypatch):
 
 def test_what_is_above_all_memory_is_refused_at_once(machine):
     with pytest.raises(NotEnoughMemoryError) as error:
-        Cost(40_000, 16, 70.4e9, 1e16, False).tell()
+        Cost(40_000, 16, 70.4e9, 1e16, False).warn()
     assert str(error.value) == (
         "n = 40000 needs about 70 GB of memory, and this machine has 20 GB free: take a subset of "
         "the rows, or inference='laplace', which needs less"
@@ -87,18 +87,18 @@ def test_what_is_above_all_memory_is_refused_at_once(machine):
     assert isinstance(error.value, MemoryError)
 
 
-def test_half_of_the_memory_and_long_fits_are_told(machine):
+def test_half_of_the_memory_and_long_fits_are_warnings(machine):
     with pytest.warns(CostWarning, match="needs about 11 GB of memory of the 20 GB that are free:"):
-        Cost(16_000, 16, 11e9, 1e12, False).tell()
+        Cost(16_000, 16, 11e9, 1e12, False).warn()
     message = r"n = 12000 may take 18 min \(16 eval.* are usual\): take a subset of the rows$"
     with pytest.warns(CostWarning, match=message):
-        Cost(12_000, 16, 6e9, 1.1e14, True).tell()
-    Cost(12_000, 16, 6e9, 5e13, False).tell()
+        Cost(12_000, 16, 6e9, 1.1e14, True).warn()
+    Cost(12_000, 16, 6e9, 5e13, False).warn()
 
 
 def test_where_nothing_is_known_of_memory_nothing_is_said(monkeypatch):
     monkeypatch.setattr(module, "free_memory", lambda: None)
-    Cost(10**6, 16, 1e13, 1e11, False).tell()
+    Cost(10**6, 16, 1e13, 1e11, False).warn()
 
 
 def test_a_fit_asks_before_the_kernel_is_evaluated(monkeypatch):
@@ -117,7 +117,7 @@ def test_small_fits_are_not_slowed():
     times = []
     for _ in range(20):
         start = time.perf_counter()
-        cost([binary], learner, 1, None).tell()
+        cost([binary], learner, 1, None).warn()
         times.append(time.perf_counter() - start)
     assert min(times) < 1e-4
 
@@ -151,6 +151,7 @@ def test_limits_of_control_groups(tmp_path):
     assert sorted(found()) == [450, 930]
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%")
 def test_a_target_that_looks_like_an_id_is_refused():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y = np.arange(200)
@@ -159,5 +160,15 @@ def test_a_target_that_looks_like_an_id_is_refused():
         GaussianProcessClassifier().fit(X, y)
     check_target(20, 20)
     check_target(100, 200)
+
+
+def test_scikit_learn_warns_of_many_classes_that_are_not_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.r_[np.arange(18), np.arange(12)]
+    with pytest.warns(UserWarning, match="number of unique classes is greater than 50%"):
+        used_rows(X, y, None, None)
+
+
+def test_the_check_of_a_target_names_it():
     with pytest.raises(ValueError, match="the target age has 15 classes in 21 rows"):
         check_target(15, 21, "the target age")

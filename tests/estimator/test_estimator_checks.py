@@ -13,18 +13,14 @@ from gpclass import GaussianProcessClassifier
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@parametrize_with_checks([GaussianProcessClassifier(likelihood="logit", inference="laplace")])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.slow
 @parametrize_with_checks(
     [
         GaussianProcessClassifier(),
+        GaussianProcessClassifier(likelihood="logit", inference="laplace"),
         GaussianProcessClassifier(likelihood="logit", inference="laplace", learning="em"),
         GaussianProcessClassifier(inference="pl"),  # latent differences of many classes
     ]
 )
-def test_scikit_learn_checks_of_slower_settings(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)

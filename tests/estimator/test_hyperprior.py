@@ -1,7 +1,5 @@
 """The estimator's argument ``hyperprior``."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
@@ -15,23 +13,12 @@ from gpclass.learning import (
     MaximiseEvidence,
     weak_hyperprior,
 )
+from helpers import Normal
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((45, 2))
 Y = np.digitize(X[:, 0] + 0.3 * RNG.standard_normal(45), [-0.5, 0.5])
 TWO = (Y > 0).astype(int)
-
-
-@dataclass(frozen=True)
-class Normal(HyperPrior):
-    """Independent normals."""
-
-    mean: float
-    deviation: float
-
-    def log_density(self, theta):
-        z = (theta - self.mean) / self.deviation
-        return -0.5 * float(z @ z), -z / self.deviation
 
 
 def stationary(model, prior_of):
@@ -50,6 +37,7 @@ def weak(problem):
     return weak_hyperprior(problem.hyperparameters, problem.inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning", ["evidence", "em", MaximiseEvidence()])
 @pytest.mark.parametrize("y", [TWO, Y], ids=["two", "three"])
 def test_the_default_is_weak_and_evidences_are_without_it(learning, y):
@@ -133,6 +121,7 @@ def test_a_gradient_of_another_shape_is_named():
         GaussianProcessClassifier(1.0 * RBF(1.0), hyperprior=Wrong()).fit(X, TWO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning", ["evidence", ExpectationMaximisation()])
 def test_weights_are_repetition(learning):
     weights = RNG.integers(0, 4, len(X))

@@ -187,6 +187,7 @@ def test_monte_carlo_and_the_differences():
         fixed("differences", MonteCarlo(evidence=False)).fit(X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inference", "likelihood"),
     [
@@ -360,8 +361,8 @@ def test_a_bound_that_learning_ends_on_is_reported_once_for_each_kernel():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         gpc("joint", "laplace", tight).fit(X, Y)
-    told = [w for w in caught if issubclass(w.category, SklearnConvergenceWarning)]
-    assert 1 <= len(told) <= 3
+    convergence = [w for w in caught if issubclass(w.category, SklearnConvergenceWarning)]
+    assert 1 <= len(convergence) <= 3
 
 
 def test_noise_in_the_kernel_is_part_of_the_prediction():

@@ -127,6 +127,7 @@ def test_em_ends_where_the_evidence_does(method):
     assert evidences[0] == pytest.approx(evidences[1], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_an_em_learner_as_an_object():
     by_name = gpc(learning="em").fit(X, Y)
     by_object = gpc(learning=ExpectationMaximisation()).fit(X, Y)
@@ -162,6 +163,7 @@ def test_monte_carlo_predicts_as_ep_does(likelihood):
     assert (variance > 0).all()
 
 
+@pytest.mark.slow
 def test_monte_carlo_by_name_is_repeatable():
     models = [
         gpc(inference=FEW_DRAWS, optimizer=None, multi_class=split).fit(X3, Y3)
@@ -178,6 +180,7 @@ def test_monte_carlo_by_name_is_repeatable():
 # ------------------------------------------------ the likelihood's own settings
 
 
+@pytest.mark.slow
 def test_epsilon_is_learnt_from_flipped_labels():
     """Nine of ninety labels are wrong where the classes are certain: epsilon is near a tenth."""
     for learning in ("evidence", "em"):

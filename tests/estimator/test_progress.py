@@ -61,7 +61,7 @@ def test_a_terminal_gets_one_line(console, capsys, monkeypatch):
     assert last.endswith(f"at work {len(looks)}")
 
 
-def test_the_rest_is_told_while_it_is_known():
+def test_the_time_left_is_shown_while_it_is_known():
     assert left(10.0, 2, 6) == ", about 20 s left"
     assert left(10.0, 0, 6) == left(10.0, 6, 6) == left(10.0, 7, 6) == ""
 

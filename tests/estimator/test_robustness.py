@@ -173,6 +173,7 @@ def slow_unless_default(table, kernel, *_):
     return () if kernel in ("default", "dot product") else pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "kernel", "method", "multi_class", "optimizer"),
     pairs(
@@ -296,6 +297,7 @@ def test_an_overflow_at_new_rows_is_reported_and_counted():
 WEIGHTED_KERNELS = {"default": None, "rbf": RBF(1.0), "rough": 1e4 * Matern(1.0, nu=0.5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weight", "method", "table", "which", "kernel", "optimizer"),
     pairs(
@@ -415,7 +417,7 @@ def check_that_a_weight_is_a_number_of_copies(division, method, kernel, optimize
     }
     weighted = GaussianProcessClassifier(**settings).fit(X, y, sample_weight=weights)
     repeated = GaussianProcessClassifier(**settings).fit(X[copies], y[copies])
-    # learnt jointly, theta ends where the gradient of three coupled classes can be told from 0
+    # learnt jointly, theta ends where the joint gradient of three classes is above rounding
     joint = division == (3, "joint") and optimizer is not None
     # and the length-scale of a column that says nothing is no one number: at 6,500 and 6,700
     # the evidences are 1e-10 apart, the probabilities 3e-7
@@ -456,6 +458,7 @@ def test_weight_zero_leaves_a_row_out(kernel, multi_class, optimizer):
     assert_equivalent(left_out, absent, rng.normal(size=(9, 2)), 1e-10)
 
 
+@pytest.mark.slow
 def test_most_rows_of_weight_zero():
     X, y = TABLES["three classes"]
     weights = np.zeros(24)
@@ -585,6 +588,7 @@ def test_the_number_of_processes_changes_no_bit(classes, settings):
         assert models[0].log_marginal_likelihood_value_ == other.log_marginal_likelihood_value_
 
 
+@pytest.mark.slow
 @may_hit_bounds
 def test_the_same_random_state_gives_the_same_bits():
     X, y, _ = noisy_problem(7)
@@ -646,6 +650,7 @@ def test_a_covariance_matrix_as_input(classes, multi_class):
     same(by_matrix.predict_proba(with_variances), by_rows.predict_proba(X_new), 1e-10)
 
 
+@pytest.mark.slow
 def test_lists_of_objects_with_a_structured_kernel():
     module = pytest.importorskip("sklearn.gaussian_process.tests._mini_sequence_kernel")
     X, y = ["A", "AB", "B", "AABBB", "BBB", "ABBAA"], np.array([0, 0, 1, 1, 1, 0])
@@ -946,6 +951,7 @@ def independent_bound(variance, n):
     return -n * found.fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [1.0, 10.0])
 def test_variational_bound_of_uncorrelated_rows(variance):
     X, y = TABLES["two classes"]

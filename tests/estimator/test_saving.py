@@ -22,6 +22,7 @@ from gpclass.inference import EP, Laplace, TangentBound, Variational
 from gpclass.learning import ExpectationMaximisation, KeepFixed, MaximiseEvidence
 from gpclass.likelihoods import NoisyThreshold, Probit
 from gpclass.montecarlo import MonteCarlo
+from helpers import slow
 
 LIMIT = 500_000
 # too few to say that they are enough, which costs a warning; few enough for a short file
@@ -218,7 +219,10 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module",
+    params=slow(MODELS, "class weights", "class weights of a dict", "em", "ard", "ep, logit"),
+)
 def fitted(request):
     settings, relabel = MODELS[request.param]
     X, y = FEW

@@ -72,6 +72,7 @@ def test_what_does_not_exist_is_refused_by_fit_and_not_by_get_params():
             model.fit(X, Y)
 
 
+@pytest.mark.slow
 def test_a_grid_search_over_settings():
     model = GaussianProcessClassifier(RBF(1.0), likelihood="threshold", optimizer=None)
     grid = {

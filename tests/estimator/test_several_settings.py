@@ -92,6 +92,7 @@ def test_latents_have_the_total_mean_and_covariance(fitted):
     np.testing.assert_allclose(covariance, total, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_draws_come_from_all_settings(fitted):
     model, _, X, _ = fitted
     draws = model.sample_latent(X[:3], n_samples=4000, random_state=0)
@@ -124,6 +125,7 @@ def test_a_saved_model_averages_as_before(fitted):
     assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 def test_the_approximation_is_computed_once(fitted):
     model = fitted[0]
     first, second = model.approximation_, model.approximation_

@@ -174,6 +174,7 @@ def as_polars(frame):
     return pl.from_pandas(text).with_columns(pl.col("grade").cast(pl.Categorical))
 
 
+@pytest.mark.slow
 def test_polars_and_arrays_are_as_pandas():
     P = fitted(FRAME).predict_proba(NEW)
     frame = as_polars(FRAME)
@@ -220,6 +221,7 @@ def test_tags():
     assert not any((tags.allow_nan, tags.categorical, tags.string, tags.sparse))
 
 
+@pytest.mark.slow
 def test_neither_pandas_nor_polars_is_needed():
     code = """
 import sys
@@ -367,6 +369,7 @@ def changed_units(frame, factor, shift):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     st.sampled_from([1e9, 1e-9, -3.0, 1e200, 1e-280]),
@@ -418,6 +421,7 @@ def test_every_entry_of_a_new_row_may_be_new_or_missing():
         assert P.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_cross_validation_of_a_frame():
     X = FRAME.assign(town=np.where(np.arange(N) % 12 == 0, [f"T{i}" for i in range(N)], TOWN))
     P = cross_val_predict(GaussianProcessClassifier(), X, ILL, cv=3, method="predict_proba")

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import expit, log_expit
 
 from gpclass.inference import EP, Laplace, Outcome
-from gpclass.inference.bound import TangentBound
+from gpclass.inference.bound import TangentBound, TangentRule
+from gpclass.inference.cavities import Copies
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, Probit
 from gpclass.priors import DensePrior
@@ -51,6 +52,7 @@ def test_the_truth_lies_between(n, signal):
         assert low < brute_force(K, y) < high
 
 
+@pytest.mark.slow
 def test_the_truth_lies_between_with_weights_and_a_prior_mean():
     X, y = noisy_problem(3)
     weights, mean = np.array([0.4, 2.5, 1.0]), np.array([1.0, -2.0, 0.5])
@@ -127,6 +129,21 @@ def test_other_slopes_make_the_upper_bound_worse():
     for size in (1e-3, 1e-1, 1.0):
         other = expit(np.log(mu) - np.log1p(-mu) + size * rng.standard_normal(15))
         assert upper_bound(prior.K, y, other, weights, mean) > best
+
+
+def test_sites_of_any_marginals_touch_at_the_second_moment_about_the_prior_mean():
+    """``c^2 = (m + mean)^2 + v``, and the tangent's ``tau = tanh(c / 2) / (2 c)``."""
+    prior, y, weights, mean = weighted_problem()
+    rng = np.random.default_rng(3)
+    m, v = rng.standard_normal(15), rng.uniform(0.1, 4.0, 15)
+    c = np.sqrt((m + mean) ** 2 + v)
+    tau = weights * np.tanh(c / 2) / (2 * c)
+    rule = TangentRule(prior, Copies(Logit(), y, weights, mean))
+    for rows in (None, np.array([3, 0, 11])):
+        part = slice(None) if rows is None else rows
+        sites = rule.target(m[part], v[part], np.zeros(15), np.zeros(15), rows)
+        np.testing.assert_allclose(sites.tau, tau[part], rtol=1e-13)
+        np.testing.assert_allclose(sites.nu, (weights * y / 2 - tau * mean)[part], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("signal", "times"), [(0.5, 1), (3.0, 1), (20.0, 3)])
@@ -256,7 +273,7 @@ def test_warm_starts_from_any_method(side):
 
 
 @BOTH
-def test_the_iteration_limit_is_told_and_the_bound_is_one(side):
+def test_the_iteration_limit_is_reported_and_the_bound_is_one(side):
     X, y = noisy_problem(30)
     K = rbf(X, 20.0)
     q = TangentBound(side, max_iter=2)(K, y, Logit())

@@ -186,6 +186,7 @@ def test_with_noise_shared_by_a_row_it_is_nested_ep(name):
     np.testing.assert_allclose(mean[0], first_mean, atol=1e-6)
 
 
+@pytest.mark.slow
 @EVERY_PAIR
 def test_two_classes_are_the_binary_method_under_twice_the_covariance(method, likelihood):
     X, codes = rows(14, 2, seed=3)

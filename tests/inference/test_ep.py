@@ -2,11 +2,13 @@
 
 import itertools
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
 from gpclass.inference import EP, Laplace, Outcome
+from gpclass.inference.cavities import CavityTerms, Copies
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit, by_quadrature
 from helpers import noisy_problem, rbf
@@ -160,6 +162,7 @@ def test_fractional_weights_lie_between_the_whole_ones(likelihood):
         assert close.log_evidence == pytest.approx(there, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e4, 1e6])
 def test_weights_of_any_size_end_where_their_sites_match(size):
     # a posterior that thousands of copies make narrow, under a wide prior: steps must be damped
@@ -192,7 +195,7 @@ def test_power_moments(power, mean, var):
         assert float(got.variance) == pytest.approx(second / Z - (first / Z) ** 2, rel=1e-6)
 
 
-def test_the_iteration_limit_is_told():
+def test_the_iteration_limit_is_reported():
     X, y = noisy_problem(30)
     q = EP(max_iter=2)(rbf(X, 20.0), y, Probit())
     assert q.outcome is Outcome.MAX_ITER
@@ -217,3 +220,29 @@ def test_bad_arguments_are_named(arguments, words):
 def test_bad_settings(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         EP(**settings)
+
+
+def term_of_the_mean(f, v):
+    """phi(f) of `CavityTerms` and its derivative for a probit label of 1, by bisection."""
+    lower, upper = f - 100 * mp.sqrt(1 + v), f
+    for _ in range(200):
+        x = (lower + upper) / 2
+        z = x / mp.sqrt(1 + v)
+        slope = mp.npdf(z) / mp.ncdf(z) / mp.sqrt(1 + v)
+        lower, upper = (x, upper) if x + v * slope < f else (lower, x)
+    return mp.log(mp.ncdf(z)) + v * slope**2 / 2, slope
+
+
+@pytest.mark.parametrize("v", [1.0, 1e4, 1e8])
+def test_terms_of_the_posterior_mean_do_not_depend_on_where_the_search_ends(v):
+    """It ends within 1e-11 deviations of the root, and what is left counts in first order."""
+    counts = np.array([1.0, 2.5])
+    terms = CavityTerms(Copies(Probit(), np.ones(2), counts, np.zeros(2)), np.full(2, v))
+    f = np.sqrt(v) * np.array([0.5, 1.5])
+    with mp.workdps(40):
+        value, slope = zip(*(term_of_the_mean(mp.mpf(one), mp.mpf(v)) for one in f), strict=True)
+        total = float(value[0] + mp.mpf(2.5) * value[1])
+    for nearby in (None, terms(1.3 * f, None), terms(0.8 * f, None)):
+        found = terms(f, nearby)
+        assert found.total == pytest.approx(total, rel=4e-15)
+        np.testing.assert_allclose(found.first, counts * np.array(slope, dtype=float), rtol=1e-13)

@@ -18,6 +18,8 @@ METHODS = {
     "vi-bound": Variational("bound", tol=TOL),
     "vi-ep": Variational("ep", tol=TOL),
 }
+# a solve a difference, by a schedule or a method that needs many sweeps
+SLOW = ("ep-sequential", "pl-sequential", "vi-ep")
 LIKELIHOODS = {
     "probit": Probit(),
     "logit": Logit(),
@@ -87,7 +89,13 @@ def check(method, likelihood, problem, weighted, seed=0):
 
 @pytest.mark.parametrize(
     ("method", "likelihood", "problem", "weighted"),
-    pairs(METHODS, LIKELIHOODS, PROBLEMS, [False, True]),
+    pairs(
+        METHODS,
+        LIKELIHOODS,
+        PROBLEMS,
+        [False, True],
+        marks=lambda method, *_: pytest.mark.slow if method in SLOW else (),
+    ),
 )
 def test_gradients(method, likelihood, problem, weighted):
     check(METHODS[method], LIKELIHOODS[likelihood], PROBLEMS[problem], weighted)

@@ -5,7 +5,7 @@ import pytest
 
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
-from helpers import pairs, rbf
+from helpers import pairs, rbf, slow
 
 METHODS = {
     "ep": EP(),
@@ -55,7 +55,7 @@ def check(method, likelihood, chosen):
 
 
 @pytest.mark.parametrize("likelihood", ["probit", pytest.param("logit", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", slow(METHODS, "pl-sequential", "vi-bound", "vi-ep"))
 def test_every_method_converges(method, likelihood):
     total, failed = check(METHODS[method], SMOOTH[likelihood], hostile())
     assert total > 30

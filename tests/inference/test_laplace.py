@@ -90,7 +90,7 @@ def test_newton_ends_at_the_mode_of_hostile_problems(likelihood):
         assert np.isfinite(q.evidence_pullback()).all(), case
 
 
-def test_the_iteration_limit_is_told():
+def test_the_iteration_limit_is_reported():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)

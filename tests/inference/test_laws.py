@@ -5,7 +5,7 @@ import pytest
 from gpclass.inference import EP, PosteriorLinearisation, Variational
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.testing import check_inference
-from helpers import each
+from helpers import each, slow
 
 METHODS = {
     "ep": EP(),
@@ -23,14 +23,8 @@ LIKELIHOODS = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    "likelihood",
-    [
-        pytest.param(name, marks=() if name == "probit" else pytest.mark.slow)
-        for name in LIKELIHOODS
-    ],
-)
+@pytest.mark.parametrize("method", slow(METHODS, "pl-sequential", "vi-bound", "vi-ep"))
+@pytest.mark.parametrize("likelihood", slow(LIKELIHOODS, "logit", "threshold-0.1", "threshold-0.3"))
 def test_laws(method, likelihood):
     check_inference(METHODS[method], LIKELIHOODS[likelihood], n=6)
 
@@ -41,6 +35,7 @@ def test_laws_of_larger_problems(method, likelihood, seed):
     check_inference(METHODS[method], LIKELIHOODS[likelihood], seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ep", "ep-sequential"])
 def test_laws_of_ep_with_the_hard_threshold(method):
     # variational inference refuses it: its bound is minus infinity

@@ -101,7 +101,7 @@ def test_opposite_twins_have_the_closed_form(schedule, epsilon):
 
 @SCHEDULE
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1])
-def test_opposite_twins_without_a_fixed_point_are_told(schedule, epsilon):
+def test_opposite_twins_without_a_fixed_point_are_reported(schedule, epsilon):
     # 1 / v = 1 + 2 c / v has no solution from c = 1/2 on: every step shrinks the variance
     assert twins_collapse(epsilon) >= 0.5
     q = PosteriorLinearisation(schedule)(np.ones((2, 2)), [1, -1], NoisyThreshold(epsilon))

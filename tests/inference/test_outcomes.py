@@ -37,6 +37,7 @@ def test_a_collapsed_posterior_has_finite_gradients(epsilon, signal):
     assert not q.converged
 
 
+@pytest.mark.slow
 def test_an_evidence_above_zero_is_never_a_solution():
     for seed in range(4):
         X, y = twins(8, seed)
@@ -64,6 +65,7 @@ def test_variational_sites_without_a_cavity_have_an_outcome(epsilon):
             assert_finite(q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "likelihood"),
     [
@@ -84,6 +86,7 @@ def test_hostile_problems_end_within_few_sweeps(method, likelihood):
         assert q.n_factorisations <= 4 * (1 + method.fallback) * method.max_iter
 
 
+@pytest.mark.slow
 def test_a_collapse_is_not_chosen_as_the_best_of_a_fit():
     X, y = twins(8)
     model = GaussianProcessClassifier(

@@ -42,6 +42,7 @@ def test_ep_ends_at_one_fixed_point_by_both_schedules(likelihood, signal, seed):
     same(EP()(K, y, likelihood), EP("sequential")(K, y, likelihood))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "signal", "seed"), pairs(ALL[:2] + ALL[3:], [0.3, 1.0, 5.0], range(3))
 )
@@ -132,6 +133,7 @@ def test_damped_steps_end_where_the_plain_iteration_does(rule, likelihood, signa
     same_sites(ends(rule, (plain, damped), signal=signal, likelihood=likelihood))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 0.4])
 def test_the_double_loop_needs_no_log_concavity(epsilon):
     solvers = (double_loop, sequential)

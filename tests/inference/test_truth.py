@@ -83,6 +83,7 @@ def cases(n):
         yield np.where(np.arange(n) == n - 1, -1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_the_integrals_have_converged():
     y = np.array([1.0, 1.0, -1.0])
     for likelihood in LIKELIHOODS.values():
@@ -117,7 +118,10 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize(("method", "likelihood"), LARGEST)
+@pytest.mark.parametrize(
+    ("method", "likelihood"),
+    [pytest.param(*k, marks=() if k[1] == "probit" else pytest.mark.slow) for k in LARGEST],
+)
 def test_errors_are_no_larger_than_measured(method, likelihood):
     allowed = np.array(LARGEST[method, likelihood])
     largest = np.zeros(3)
@@ -129,6 +133,7 @@ def test_errors_are_no_larger_than_measured(method, likelihood):
     assert (largest >= 0.5 * allowed).all(), f"the figures can be sharpened: {largest}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS.keys())
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_variational_bound_is_below_the_truth(likelihood, n):

@@ -166,6 +166,7 @@ def test_points_may_be_infinitely_far(kernel, far):
     np.testing.assert_allclose(cross(kernel, X, X[:2]), K[:, :2], rtol=1e-13)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     X=arrays(np.float64, (4, 2), elements=st.floats(-1e300, 1e300)),

@@ -63,6 +63,7 @@ def test_pullback_is_the_derivative(kernel, X, G):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", [0.3, 0.8, 1.0, 2.2, 3.5, 7.0])
 @pytest.mark.parametrize("scales", [1.3, [0.5, 1.0, 2.0, 4.0, 1.5, 3.0, 0.9]])
 def test_any_matern(X, G, nu, scales):

@@ -1,4 +1,4 @@
-"""Learning by EM: its objective, that it climbs, and that it ends where the evidence does."""
+"""Learning by EM: its objective, that it rises, and that it ends where the evidence does."""
 
 import os
 
@@ -136,6 +136,7 @@ def test_the_tangents_objective_is_a_bound_below_the_next_e_step():
         assert F(theta)[0] <= following.log_evidence + 1e-9
 
 
+@pytest.mark.slow
 def test_the_objective_of_a_singular_covariance():
     """Every row twice: K has no inverse, and KG06's objective does not exist."""
     single = make_problem(EP(), Probit(), n=25)
@@ -173,6 +174,7 @@ def test_em_ends_where_learning_by_the_evidence_ends(inference, likelihood, seed
     assert em.runs[0].message.startswith("converged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inference", [EP(), Laplace(), PosteriorLinearisation(), TangentBound("upper")], ids=name
 )
@@ -194,6 +196,7 @@ def test_no_step_of_the_bound_is_refused():
     assert (np.diff(em.runs[0].trace) >= -1e-9).all()
 
 
+@pytest.mark.slow
 def test_epsilon_is_learnt_from_flipped_labels():
     rng = np.random.default_rng(3)
     X = np.sort(rng.uniform(-3, 3, (120, 1)), axis=0)
@@ -206,6 +209,7 @@ def test_epsilon_is_learnt_from_flipped_labels():
     assert em.log_evidence >= evidence.log_evidence - 1e-3
 
 
+@pytest.mark.slow
 def test_each_e_step_starts_from_nothing_where_there_may_be_several_fixed_points():
     inits = []
 
@@ -249,6 +253,7 @@ def test_some_of_it_fixed():
     assert em.log_evidence == pytest.approx(evidence.log_evidence, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_start_outside_the_bounds_is_moved_into_them():
     problem = make_problem(EP(), Probit(), kernel=1.0 * RBF(1.0) + DotProduct(0.0, (1e-3, 1e3)))
     em, evidence = both(problem)
@@ -259,12 +264,13 @@ def test_a_start_outside_the_bounds_is_moved_into_them():
 # ---------------------------------------------------------------- the report
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run():
-    told = []
+    seen = []
     problem = make_problem(EP(), Probit())
     starts = starts_of(problem, 2)
-    em = ExpectationMaximisation().learn(problem, starts, progress=told.append)
-    assert told == [value for run in em.runs for value in run.trace]
+    em = ExpectationMaximisation().learn(problem, starts, progress=seen.append)
+    assert seen == [value for run in em.runs for value in run.trace]
     for start, run in zip(starts, em.runs, strict=True):
         np.testing.assert_array_equal(run.start, start)
         assert run.n_evaluations == len(run.trace)

@@ -242,7 +242,7 @@ def test_the_report_of_a_run():
     starts = starts_of(problem, 2)
     learned = MaximiseEvidence().learn(watched, starts)
     assert len(learned.runs) == 3
-    # one more evaluation settles the sites
+    # one more evaluation refines the sites
     assert sum(run.n_evaluations for run in learned.runs) == len(spy.seen) - 1
     for start, run in zip(starts, learned.runs, strict=True):
         np.testing.assert_array_equal(run.start, start)
@@ -346,16 +346,16 @@ def test_processes_of_multiprocessing_serve_too():
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_progress_is_told(n_jobs):
+def test_progress_is_reported(n_jobs):
     problem = make_problem(1.0 * RBF(1.0))
-    told = []
+    seen = []
     learned = MaximiseEvidence().learn(
-        problem, starts_of(problem, 1), n_jobs=n_jobs, progress=told.append
+        problem, starts_of(problem, 1), n_jobs=n_jobs, progress=seen.append
     )
     if n_jobs == 1:
-        assert told == [value for run in learned.runs for value in run.trace]
+        assert seen == [value for run in learned.runs for value in run.trace]
     else:
-        assert told == [run.log_evidence for run in learned.runs]
+        assert seen == [run.log_evidence for run in learned.runs]
 
 
 # ----------------------------------------------------------------- failures

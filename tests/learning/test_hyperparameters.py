@@ -1,7 +1,5 @@
 """Theta is split and joined in one place, and may have a prior."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -17,6 +15,7 @@ from gpclass.learning import (
 )
 from gpclass.learning.objective import Objective
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from helpers import Normal
 
 # ------------------------------------------------------------ split and join
 
@@ -73,18 +72,6 @@ def test_nothing_free():
 # ------------------------------------------------------ a prior over theta
 
 
-@dataclass(frozen=True)
-class Normal(HyperPrior):
-    """Independent normals of one mean and deviation."""
-
-    mean: float
-    deviation: float
-
-    def log_density(self, theta):
-        z = (theta - self.mean) / self.deviation
-        return -0.5 * float(z @ z), -z / self.deviation
-
-
 def problem_of(inference, likelihood, n=50):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((n, 2))
@@ -95,8 +82,11 @@ def problem_of(inference, likelihood, n=50):
 @pytest.mark.parametrize("learner", [MaximiseEvidence, ExpectationMaximisation])
 @pytest.mark.parametrize(
     ("inference", "likelihood"),
-    [(EP(), Probit()), (Laplace(), Logit()), (EP(), NoisyThreshold(0.2))],
-    ids=["ep", "laplace", "threshold"],
+    [
+        pytest.param(EP(), Probit(), id="ep"),
+        pytest.param(Laplace(), Logit(), id="laplace"),
+        pytest.param(EP(), NoisyThreshold(0.2), id="threshold", marks=pytest.mark.slow),
+    ],
 )
 def test_the_maximum_is_that_of_the_penalised_objective(learner, inference, likelihood):
     problem = problem_of(inference, likelihood)
@@ -152,6 +142,7 @@ def test_a_density_that_is_not_finite_is_a_rejected_step():
 # ----------------------------------------------------- rejected evaluations
 
 
+@pytest.mark.slow
 def test_an_impossible_evidence_is_a_rejected_evaluation():
     """A log probability above zero: no data have it, and it must not be the best of a run."""
 

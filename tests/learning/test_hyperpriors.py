@@ -233,6 +233,7 @@ def problem_of(inference, likelihood):
     return BinaryProblem(kernel, X / DEVIATIONS, y, likelihood, inference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [MaximiseEvidence, ExpectationMaximisation])
 @pytest.mark.parametrize("inference", [EP(), Laplace()])
 def test_learning_ends_at_its_maximum_inside_the_bounds(learner, inference):

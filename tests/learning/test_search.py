@@ -83,6 +83,7 @@ def test_a_subset_of_some_rows_is_among_them():
     np.testing.assert_array_equal(part.codes, whole.codes[rows[::4]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nested", "softmax"])
 def test_a_search_from_a_subset_ends_at_the_same_maximum_sooner(name):
     problem = make_problem(name, kernel=ConstantKernel(30.0) * RBF(4.0))
@@ -96,6 +97,7 @@ def test_a_search_from_a_subset_ends_at_the_same_maximum_sooner(name):
     np.testing.assert_array_equal(run.start, problem.theta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_search_from_near_the_maximum_ends_there(name):
     problem = make_problem(name)
@@ -105,6 +107,7 @@ def test_a_search_from_near_the_maximum_ends_there(name):
     np.testing.assert_allclose(found.theta, alone.theta, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_subset_leads_out_of_a_bad_start():
     # the search alone may also end at labels that are independent of the inputs
     problem = make_problem(kernel=ConstantKernel(0.01) * RBF(20.0))
@@ -123,6 +126,7 @@ def test_a_kernel_for_each_class_is_led_as_well():
     assert led.log_evidence >= alone.log_evidence - 1e-3
 
 
+@pytest.mark.slow
 def test_what_a_subset_cannot_tell_is_taken_back():
     # a column of no use but for one row in sixteen: a part of the rows sends its length-scale off
     problem = make_problem(kernel=ConstantKernel(1.0) * RBF([1.0, 1.0]))
@@ -225,6 +229,7 @@ def test_the_report_says_so_and_a_users_optimizer_is_left_alone():
     assert "rows led" not in other.optimizer_report_.runs[0].run.message
 
 
+@pytest.mark.slow
 def test_precomputed_kernels_and_weights_are_led():
     problem = make_problem()
     settings = {"learning": MaximiseEvidence(settings=MANY)}

@@ -45,6 +45,7 @@ def test_two_classes_are_the_binary_likelihoods():
     assert np.abs(MultinomialProbitLikelihood().log_prob(y, F) - probit).max() < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("J", [1, 2, 5, 9, 49])
 def test_integral_over_the_shared_noise(J):
     rng = np.random.default_rng(J)

@@ -194,6 +194,7 @@ any_var = st.floats(0.0, 1e300)
 practical_mean, practical_var = st.floats(-400, 400), st.floats(0.0, 1e5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()])
 @settings(max_examples=150, deadline=None)
 @given(
@@ -237,6 +238,7 @@ def test_the_logit_cavities_met_in_practice():
     np.testing.assert_allclose(tilted.log_z[0], np.log1p(-np.exp(tilted.log_z[1])), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LIKELIHOODS.values())
 def test_every_registered_likelihood_keeps_the_laws(kind):
     check_likelihood(kind())

@@ -28,6 +28,7 @@ def examples(monkeypatch):
     del sys.modules["own_likelihoods"]
 
 
+@pytest.mark.slow
 def test_the_page_prints_what_it_says(examples):
     page = (DOCS / "own-likelihood.md").read_text(encoding="utf-8")
     *_, example = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
@@ -53,6 +54,7 @@ def integral(g, m, sd):
     return mp.quad(lambda f: g(f) * mp.npdf(f, m, sd), sorted(cuts), maxdegree=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Cauchit", "ComplementaryLogLog"])
 @pytest.mark.parametrize(("m", "v"), [(0.5, 0.04), (1.0, 40.0)])
 def test_integrals_agree_with_twenty_digits(examples, name, m, v):

@@ -118,6 +118,7 @@ def test_classes_that_are_the_same_have_the_same_probability(method):
     np.testing.assert_allclose(method(np.zeros((1, 7)), np.eye(7)[None]), rest, atol=1e-12)
 
 
+@pytest.mark.slow
 @ALL
 @pytest.mark.parametrize("make", [posterior_like, any_covariance])
 def test_a_row_does_not_see_its_neighbours(method, make):
@@ -317,9 +318,10 @@ def both_positive(a, b, rho):
     return (half * weights * density * ndtr((b - rho * x) / rest)).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [9.0, 8600.0])
 def test_no_error_of_three_classes_goes_unseen(size):
-    """One row of these was off by 2.4e-4, and told no one, when halves agreed by chance."""
+    """One row of these was off by 2.4e-4, without a warning, when halves agreed by chance."""
     rows = [any_covariance(1, 3, seed=5000 + k, size=size) for k in range(250)]
     mean, cov = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     P = threshold(mean, cov)
@@ -370,6 +372,16 @@ def test_the_parts_of_the_covariance():
     own = H @ (rows.own[:, :, None] * np.eye(6)) @ H
     rest = rows.rest @ rows.rest.transpose(0, 2, 1)
     np.testing.assert_allclose(own + rest, expected, atol=1e-7)
+
+
+def test_variances_of_each_class_alone_leave_no_rest():
+    """A diagonal covariance is all in ``own``, although what the classes share is removed."""
+    variances = np.array([[1.0, 1.2, 0.9, 1.4], [500.0, 600.0, 700.0, 550.0]])
+    cov = variances[:, :, None] * np.eye(4)
+    centred, differences, largest = contrasts.contrasts(np.zeros((2, 4)), cov)
+    rows = contrasts.prepared(centred, differences, largest, gumbel=False)
+    np.testing.assert_allclose(rows.own, variances, rtol=1e-8)
+    np.testing.assert_allclose(rows.rest / np.sqrt(largest)[:, None, None], 0.0, atol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [0.0, 0.03, 0.2, 0.5, 0.8, 0.97, 1.0])

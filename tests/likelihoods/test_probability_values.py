@@ -228,7 +228,7 @@ VALUES = [
 
 
 def slow_if_many(value):
-    marks = [pytest.mark.slow] if value[1] >= 30 else []
+    marks = [pytest.mark.slow] if value[1] >= 10 else []
     return pytest.param(*value, marks=marks, id=f"{value[0].__name__}-{value[1]}-{value[3]:g}")
 
 

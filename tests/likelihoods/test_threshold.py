@@ -107,6 +107,7 @@ practical_mean, practical_var = st.floats(-400, 400), st.floats(0.0, 1e5)
 an_epsilon = st.one_of(st.just(0.0), st.floats(0.0, 0.4999999), st.just(5e-324), st.just(1e-300))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
     an_epsilon,
@@ -198,6 +199,8 @@ def test_no_spread():
         np.testing.assert_allclose(found.log_z, expected, rtol=1e-15)
         np.testing.assert_array_equal(found.mean, f)
         np.testing.assert_array_equal(found.variance, 0.0)
+        other = likelihood.tilted_moments(-1.0, -f, np.zeros(3))
+        np.testing.assert_allclose(other.log_z, expected, rtol=1e-15)
         half = likelihood.power_moments(0.5, 1.0, f, np.zeros(3)).log_z
         np.testing.assert_allclose(half, 0.5 * np.array(expected), rtol=1e-15)
 

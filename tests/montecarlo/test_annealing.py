@@ -22,6 +22,7 @@ def test_evidence_from_the_prior(small, likelihood, guides):
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
 
 
+@pytest.mark.slow
 def test_evidence_from_an_approximation(small, likelihood):
     K, y = small
     start = EP()(K, y, Probit())
@@ -69,6 +70,7 @@ def test_errors_are_as_large_as_they_say(small, start, schedule):
     assert 0.65 < np.std(z) < 1.45
 
 
+@pytest.mark.slow
 def test_singular_prior_and_weights_as_repetitions(small):
     K, y = small
     twice = [0, 0, 1]
@@ -118,6 +120,7 @@ def test_few_temperatures(small, n_temperatures):
     assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
 
 
+@pytest.mark.slow
 def test_bits_depend_on_the_random_state_only(small):
     K, y = small
     calls = []

@@ -106,6 +106,7 @@ def test_draws_of_a_shared_singular_prior():
     assert np.cov(F[0]) == pytest.approx(4.0 * np.eye(3), abs=0.4)
 
 
+@pytest.mark.slow
 def test_two_classes_are_the_binary_evidence():
     x = np.array([0.0, 0.7, 2.0])
     K, codes = squared_exponential(x), np.array([1, 0, 1])
@@ -183,6 +184,7 @@ def test_a_weight_is_a_repetition(several, likelihood):
         assert abs(a.log_evidence - b.log_evidence) < 4 * error < 0.3
 
 
+@pytest.mark.slow
 def test_an_array_shared_a_list_and_a_prior_are_one_problem():
     K, codes = squared_exponential([0.0, 1.0, 1.5]), [0, 2, 1]
     settings = {"n_temperatures": 20, "n_chains": 5, "random_state": 0}
@@ -244,6 +246,7 @@ def test_predictions_of_samples_are_those_of_the_mixture(several):
     assert np.allclose(far[1], np.diag([1.0, 4.0, 9.0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [

@@ -30,6 +30,7 @@ def test_truth_on_a_small_problem(small, likelihood, start):
     assert q.n_iter == 30 + 50 * 12
 
 
+@pytest.mark.slow
 def test_init_is_where_to_start(small):
     K, y = small
     ep = EP()(K, y, Probit())
@@ -50,6 +51,7 @@ def test_rebuilt_from_its_samples(small):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_no_evidence_and_no_gradient(small):
     K, y = small
     q = MonteCarlo(**QUICK, evidence=False)(K, y, NoisyThreshold(0.0))
@@ -74,6 +76,7 @@ def test_bad_settings():
         MonteCarlo(start="laplace")
 
 
+@pytest.mark.slow
 def test_a_prior_mean_is_an_offset_of_the_latent():
     K, y, mean = np.array([[2.0]]), [1.0], np.array([1.5])
     q = MonteCarlo(**QUICK)(DensePrior(K, mean=mean), y, Probit())

@@ -49,6 +49,7 @@ def test_negative_site_precisions_can_guide(small):
     assert np.abs(deviations(draws, integrate(K, y, Probit()))).max() < 4
 
 
+@pytest.mark.slow
 def test_a_weight_is_a_repetition(small):
     K, y = small
     draws = elliptical_slice_sampling(

@@ -14,6 +14,7 @@ from gpclass.learning import BinaryProblem, MaximiseEvidence
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
 from gpclass.priors import Dense, DensePrior
 from gpclass.testing import check_prior, check_prior_form
+from helpers import slow
 
 N = 40
 METHODS = {
@@ -61,7 +62,7 @@ def test_all_points_inducing_is_the_exact_prior(data):
     np.testing.assert_allclose(K.U @ K.U.T + np.diag(K.delta), kernel(X), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", slow(METHODS, "PL, sequential"))
 def test_method_agrees_with_the_dense_prior(name, data):
     X, y, Z = data
     method, likelihood = METHODS[name]

@@ -105,6 +105,7 @@ def joint_problem(model, shared):
     return JointProblem(kernel, X, codes, C, scheme, likelihood, inference, prior_form=form)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("model", JOINT)
 def test_gradient_by_hyperparameters(model, shared):

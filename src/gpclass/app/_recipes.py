@@ -4,10 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Table = tuple[Any, NDArray[Any]]
 
@@ -48,7 +51,7 @@ SHA256 = {
 }
 
 
-def _frame(*contents: bytes) -> Any:
+def _frame(*contents: bytes) -> "DataFrame":
     pd = import_module("pandas")
     return pd.concat([pd.read_csv(BytesIO(content)) for content in contents], ignore_index=True)
 

@@ -34,7 +34,11 @@ from gpclass.app.options import (
 )
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from gpclass import GaussianProcessClassifier
     from gpclass.app.evaluation import Comparison
+    from gpclass.metrics import Floats
 
 
 @final
@@ -103,7 +107,7 @@ def evaluate(
     restarts: Restarts = None,
     n_jobs: Jobs = None,
 ) -> None:
-    """Cross-validate beside scikit-learn's GP classifier and logistic regression."""
+    """Cross-validate, and compare with scikit-learn's GP classifier and logistic regression."""
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes, compare, default_models
     from gpclass.app.tables import whole_file
@@ -261,7 +265,9 @@ def predict(
     print(f"predictions: {out}")
 
 
-def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
+def _probabilities(
+    classifier: "GaussianProcessClassifier", frame: "DataFrame", data: Path
+) -> "Floats":
     """Class probabilities of the rows of a file; a ValueError names it."""
     from gpclass.estimator.inputs import listed
 
@@ -277,7 +283,7 @@ def _probabilities(classifier: Any, frame: Any, data: Path) -> Any:
 
 
 def _check_picture(picture: Path, data: Path) -> None:
-    """Refuse a picture that cannot be written before the minutes of work and not after."""
+    """Refuse a picture that cannot be written, before the work begins."""
     from gpclass.app.tables import check_output
     from gpclass.decision.display import require_matplotlib
 

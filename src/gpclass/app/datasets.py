@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
 import numpy as np
@@ -26,6 +26,9 @@ from gpclass.app.tables import (
     unpacked,
 )
 from gpclass.estimator.inputs import TableEncoder, listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 DATA_VARIABLE = "GPCLASS_DATA"
 
@@ -244,7 +247,7 @@ def _load_file(path: Path, target: str | None, reading: Reading) -> Dataset:
     )
 
 
-def _from_frame(frame: Any, target: str, **about: Any) -> Dataset:
+def _from_frame(frame: "DataFrame", target: str, **about: Any) -> Dataset:
     if target not in frame.columns:
         raise ValueError(
             f"{about['name']} has no column {target!r}; its columns are {listed(frame.columns)}."

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessClassifier as SklearnClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegressionCV
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from gpclass.app.tables import require_pandas
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.inputs import TableEncoder
-from gpclass.estimator.weights import MANY_CLASSES, check_target
+from gpclass.estimator.weights import check_target
 from gpclass.exceptions import CostWarning
 from gpclass.metrics import Floats, brier_score, information_bits
 
@@ -53,7 +53,7 @@ class _InnerFolds:
 def default_models(
     random_state: int = 0, *, gp_parameters: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Our classifier, with arguments ``gp_parameters``, beside what people use today.
+    """Our classifier, with arguments ``gp_parameters``, and the models that it is compared with.
 
     "scikit-learn GP" has a kernel that it learns; "as it comes" is ``GaussianProcessClassifier()``;
     the penalty of "logistic regression" is chosen by cross-validated log loss. These three see the
@@ -156,9 +156,7 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
     ValueError if it is continuous, has one class or hundreds, or one of fewer than `fewest` rows.
     """
     y = np.asarray(y)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=MANY_CLASSES)
-        kind = type_of_target(y, input_name=name)
+    kind = type_of_target(y, input_name=name)
     if kind not in ("binary", "multiclass"):
         raise ValueError(f"the target {name} is continuous; classes are expected.")
     classes, counts = np.unique(y, return_counts=True)
@@ -178,7 +176,7 @@ def check_classes(y: ArrayLike, *, name: str = "y", fewest: int = 1) -> NDArray[
 
 
 def compare(
-    models: Mapping[str, Any],
+    models: Mapping[str, BaseEstimator],
     X: Any,
     y: ArrayLike,
     *,
@@ -283,7 +281,7 @@ def _kept_warnings(noted: Counter[str]) -> Iterator[None]:
 
 
 def _fit_and_predict(
-    model: Any, X: Any, y: NDArray[Any], train: Any, test: Any
+    model: BaseEstimator, X: Any, y: NDArray[Any], train: NDArray[np.intp], test: NDArray[np.intp]
 ) -> tuple[Floats, float, float]:
     """Fit on the training rows; return test probabilities, log evidence and wall-clock seconds."""
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)

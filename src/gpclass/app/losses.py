@@ -10,7 +10,7 @@ from gpclass.app.tables import FOUND, Reading, read_table, require_pandas
 from gpclass.decision import REJECT, decide
 from gpclass.estimator.inputs import listed
 
-# What is decided of a case that is rejected, and the column of its losses.
+# The decision for a rejected case, and the name of the column of its losses.
 REJECTED: Final = "reject"
 
 

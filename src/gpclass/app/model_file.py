@@ -1,11 +1,14 @@
 """A fitted classifier in a file: skops builds only types that it knows, and `trusted_types`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpclass._version import __version__
 from gpclass.app.tables import require, whole_file
 from gpclass.estimator.saving import trusted_types
+
+if TYPE_CHECKING:
+    from gpclass import GaussianProcessClassifier
 
 _FORMAT = {"format": "gpclass model", "format_version": 3}
 
@@ -15,7 +18,7 @@ def require_skops() -> Any:
     return require("skops.io", "model files need skops")
 
 
-def save_model(classifier: Any, target: str, path: Path) -> None:
+def save_model(classifier: "GaussianProcessClassifier", target: str, path: Path) -> None:
     """Write a fitted classifier and the name of the class column; make the folder if need be."""
     skops_io = require_skops()
     content = _FORMAT | {"written_by": __version__, "target": target, "model": classifier}
@@ -23,7 +26,7 @@ def save_model(classifier: Any, target: str, path: Path) -> None:
         skops_io.dump(content, part, compression=8)
 
 
-def load_model(path: Path) -> Any:
+def load_model(path: Path) -> "GaussianProcessClassifier":
     """Read the classifier of a file that `save_model` wrote.
 
     FileNotFoundError or ValueError: not ours, damaged, or with types that are not trusted.
@@ -52,4 +55,5 @@ def load_model(path: Path) -> Any:
             f"{path} was written by gpclass {content.get('written_by', '?')} in a format that "
             f"gpclass {__version__} does not read."
         )
-    return content["model"]
+    model: GaussianProcessClassifier = content["model"]
+    return model

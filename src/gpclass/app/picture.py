@@ -1,12 +1,15 @@
 """The picture of `gpclass evaluate`, made without pyplot: no screen, no global state."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpclass.decision.display import ErrorRejectDisplay, ReliabilityDisplay, require_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # The palette of Okabe and Ito (2008), distinct for colour-blind readers; the rest is for print.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -21,7 +24,7 @@ def probability_figure(
     labels: ArrayLike | None = None,
     title: str | None = None,
     n_bins: int = 10,
-) -> Any:
+) -> "Figure":
     """Matplotlib figure of reliability and error-reject curves side by side, one line a model.
 
     ``y_true`` (n,) are classes; ``y_prob`` has each named model's probabilities (n, C) of the same
@@ -30,7 +33,7 @@ def probability_figure(
     """
     if not y_prob:
         raise ValueError("there is no model to draw.")
-    figure = require_matplotlib("matplotlib.figure").Figure(
+    figure: Figure = require_matplotlib("matplotlib.figure").Figure(
         figsize=(11.5, 5.6), layout="constrained"
     )
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))

@@ -12,12 +12,15 @@ from importlib import import_module
 from io import BytesIO, StringIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.estimator.inputs import listed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 
@@ -74,9 +77,9 @@ FOUND = Reading()
 
 
 class Table(NamedTuple):
-    """A table, the (unpacked) bytes that it was read from, and how, for messages."""
+    """A table, the (unpacked) bytes of its file, and a text of how they were read."""
 
-    frame: Any
+    frame: "DataFrame"
     content: bytes
     how: str
 
@@ -116,7 +119,7 @@ def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() in (".parquet", ".pq")
 
 
-def _read_parquet(path: Path, content: bytes) -> Any:
+def _read_parquet(path: Path, content: bytes) -> "DataFrame":
     try:
         return require_pandas().read_parquet(BytesIO(content))
     except ImportError as error:
@@ -128,7 +131,7 @@ def _read_parquet(path: Path, content: bytes) -> Any:
         raise ValueError(f"{path} cannot be read as Parquet: {_reason(error)}") from error
 
 
-def _read_text(path: Path, content: bytes, reading: Reading) -> tuple[Any, str]:
+def _read_text(path: Path, content: bytes, reading: Reading) -> tuple["DataFrame", str]:
     """Parse a text file: the frame, and how it was read."""
     text, encoding = _decoded(path, content, reading.encoding)
     sep = reading.sep or _separator(text)
@@ -177,11 +180,11 @@ def _separator(text: str) -> str:
     return max(fields, key=lambda sep: fields[sep])
 
 
-def _parsed(text: str, sep: str, ids: tuple[str, ...]) -> Any:
+def _parsed(text: str, sep: str, ids: tuple[str, ...]) -> "DataFrame":
     """Frame of a text; where a comma does not separate, it may be the decimal point."""
     pandas = require_pandas()
 
-    def read(decimal: str) -> Any:
+    def read(decimal: str) -> "DataFrame":
         return pandas.read_csv(
             StringIO(text),
             sep=r"\s+" if sep == " " else sep,
@@ -206,7 +209,7 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def class_labels(column: Any) -> NDArray[Any]:
+def class_labels(column: "Series") -> NDArray[Any]:
     """Return the class column of a table as integers, booleans or text, without missing values."""
     pd = require_pandas()
     if hasattr(column, "cat"):
@@ -244,7 +247,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file beside the output, which becomes it at the end: it is there as a whole or not."""
+    """A temporary file that replaces the output at the end, so that no part of one is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{os.getpid()}.{path.name}")
     try:
@@ -254,7 +257,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def write_table(frame: Any, path: Path) -> None:
+def write_table(frame: "DataFrame", path: Path) -> None:
     """Write a frame without its index, by the ending of the file; make its folder."""
     check_suffix(path)
     with whole_file(path) as part:

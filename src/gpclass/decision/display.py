@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binomtest
+from sklearn.base import BaseEstimator
 
 from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
 from gpclass.metrics import Floats, Integers, check_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def require_matplotlib(module: str) -> Any:
@@ -22,14 +26,15 @@ def require_matplotlib(module: str) -> Any:
         ) from error
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: "Axes | None") -> "Axes":
     """Return `ax`, or the axes of a new pyplot figure, which notebooks show by themselves."""
     if ax is not None:
         return ax
-    return require_matplotlib("matplotlib.pyplot").subplots()[1]
+    axes: Axes = require_matplotlib("matplotlib.pyplot").subplots()[1]
+    return axes
 
 
-def _estimator_probabilities(estimator: Any, X: Any) -> tuple[Floats, Any, str]:
+def _estimator_probabilities(estimator: BaseEstimator, X: Any) -> tuple[Floats, Any, str]:
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(f"{type(estimator).__name__} has no predict_proba.")
     return estimator.predict_proba(X), estimator.classes_, type(estimator).__name__
@@ -149,14 +154,20 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: Any = None, **options: Any
+        cls, y_true: ArrayLike, y_prob: ArrayLike, *, ax: "Axes | None" = None, **options: Any
     ) -> Self:
         """Bin predictions, with the options of `bin_predictions`, and draw them on axes ``ax``."""
         return cls.bin_predictions(y_true, y_prob, **options).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **options: Any
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ax: "Axes | None" = None,
+        **options: Any,
     ) -> Self:
         """Predict rows that were not used to fit, bin the predictions and draw them.
 
@@ -168,7 +179,7 @@ class ReliabilityDisplay:
 
     def plot(
         self,
-        ax: Any = None,
+        ax: "Axes | None" = None,
         *,
         name: str | None = None,
         ref_line: bool = True,
@@ -181,7 +192,7 @@ class ReliabilityDisplay:
         """
         ax = _axes(ax)
         label = self.name if name is None else name
-        style = {"marker": "o", "markersize": 5, "linewidth": 1.5, "zorder": 3} | kwargs
+        style = dict[str, Any](marker="o", markersize=5, linewidth=1.5, zorder=3) | kwargs
         if ref_line:
             ax.plot([0, 1], [0, 1], color="0.55", linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         (self.line_,) = ax.plot(self.prob_pred, self.prob_true, label=label, **style)
@@ -238,7 +249,7 @@ class ErrorRejectDisplay:
         *,
         labels: ArrayLike | None = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the `error_reject_curve` of predictions; the rest is as in `plot`."""
@@ -246,19 +257,25 @@ class ErrorRejectDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any
+        cls,
+        estimator: BaseEstimator,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ax: "Axes | None" = None,
+        **kwargs: Any,
     ) -> Self:
         """Predict rows that were not used to fit, and draw the curve as in `plot`."""
         proba, classes, name = _estimator_probabilities(estimator, X)
         kwargs = {"name": name} | kwargs
         return cls.from_predictions(y, proba, labels=classes, ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the curve, both axes in per cent, in the style ``kwargs`` of ``Axes.plot``."""
         ax = _axes(ax)
         label = self.name if name is None else name
         # The error rate is that of a whole group of accepted cases, so it changes in steps.
-        style = {"linewidth": 1.5, "drawstyle": "steps-post"} | kwargs
+        style: dict[str, Any] = {"linewidth": 1.5, "drawstyle": "steps-post"} | kwargs
         (self.line_,) = ax.plot(
             100 * self.curve.reject_fraction, 100 * self.curve.error_rate, label=label, **style
         )

@@ -2,10 +2,12 @@
 
 import inspect
 import numbers
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 
@@ -41,7 +43,7 @@ class Parts:
     decomposition: Decomposition
 
 
-def pick_parts(estimator: Any) -> Parts:
+def pick_parts(estimator: BaseEstimator) -> Parts:
     """Turn the estimator's arguments into parts; ValueError or TypeError names what is wrong."""
     _check_integer("n_restarts_optimizer", estimator.n_restarts_optimizer, 0)
     _check_integer("max_iter_predict", estimator.max_iter_predict, 1)
@@ -80,7 +82,7 @@ def pick_parts(estimator: Any) -> Parts:
     )
 
 
-def check_kernel_argument(kernel: Any) -> None:
+def check_kernel_argument(kernel: object) -> None:
     """Refuse what is neither None, "precomputed", a kernel with one matrix, nor a list of these."""
     if isinstance(kernel, CompoundKernel):
         raise ValueError("kernel cannot be a CompoundKernel")
@@ -109,7 +111,7 @@ def check_kernel_argument(kernel: Any) -> None:
     )
 
 
-def _check_hyperprior(hyperprior: Any, learner: Learner) -> None:
+def _check_hyperprior(hyperprior: object, learner: Learner) -> None:
     """Refuse what is no prior, and a learner that does not take it."""
     if hyperprior is None:
         return
@@ -157,7 +159,7 @@ def _check_hyperparameters(kernel: Kernel) -> None:
             )
 
 
-def _named(argument: str, value: Any, options: Any) -> str:
+def _named(argument: str, value: object, options: Collection[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(
             f"{argument} must be one of {', '.join(map(repr, options))} (or an object where the "
@@ -171,14 +173,14 @@ def _named(argument: str, value: Any, options: Any) -> str:
     return value
 
 
-def _check_integer(name: str, value: Any, minimum: int | None) -> None:
+def _check_integer(name: str, value: object, minimum: int | None) -> None:
     if not isinstance(value, numbers.Integral) or (isinstance(value, bool) and name != "verbose"):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if minimum is not None and value < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
 
 
-def _seed(random_state: Any) -> int:
+def _seed(random_state: int | np.random.RandomState | None) -> int:
     """Seed of what an inference draws: 0 for None, so that a fit can be repeated."""
     if random_state is None:
         return 0
@@ -187,10 +189,12 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> InferenceMethod:
+def _pick_inference(
+    inference: Any, max_iter: int, random_state: int | np.random.RandomState | None
+) -> InferenceMethod:
     if callable(inference) and not isinstance(inference, type):
         try:
-            named: Any = inspect.signature(inference).parameters
+            named: Collection[str] | None = inspect.signature(inference).parameters
         except (TypeError, ValueError):
             named = None
         if named is None or not {"weights", "init"} <= set(named):
@@ -212,7 +216,7 @@ def _pick_inference(inference: Any, max_iter: int, random_state: Any) -> Inferen
     return given  # type: ignore[no-any-return]
 
 
-def _pick_learner(learning: Any, optimizer: Any) -> Learner:
+def _pick_learner(learning: object, optimizer: Any) -> Learner:
     if isinstance(learning, Learner):
         return learning
     _named("learning", learning, LEARNINGS)

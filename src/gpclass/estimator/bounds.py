@@ -1,12 +1,12 @@
 """What it means that hyperparameters of a kernel ended on their bounds.
 
-One or two are told as scikit-learn tells them, a warning each; more in one message that says what
-each means: a kernel with a length-scale a column would fill a screen.
+One or two have a warning each, as in scikit-learn. More have one message together, which says what
+they mean: a kernel with a length-scale for each column would fill a screen.
 """
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from gpclass.estimator.model import Model
 from gpclass.exceptions import ConvergenceWarning
 from gpclass.kernels import column_scales
 from gpclass.learning.hyperparameters import parameter_names
+from gpclass.learning.objective import near_bounds
 
-# Values on bounds that are told in scikit-learn's words.
+# So many hyperparameters on bounds have a warning each, as scikit-learn words it.
 FEW: Final = 2
 # By the end of the hyperparameter's name and the side.
 MEANINGS: Final = {
@@ -34,58 +35,65 @@ MEANINGS: Final = {
 OTHER: Final = "the evidence would still rise beyond it"
 
 
+class OnBound(NamedTuple):
+    """A hyperparameter on a bound: its name, its value, and the side, "lower" or "upper"."""
+
+    name: str
+    value: float
+    side: str
+
+
 def warn_of_bounds(names: Sequence[str], models: Sequence[Model]) -> None:
-    """Warn of all hyperparameters that ended on a bound.
+    """Warn of all hyperparameters of the models, whose names are given, that ended on a bound.
 
-    A length-scale at an upper bound where its column does not matter is an answer, and left out.
+    A length-scale at its upper bound whose column does not matter is an answer, and left out.
     """
-    kernels = [(kernel, model.problem.X) for model in models for kernel in model.problem.kernels]
-    told = sum(len(on_bounds(kernel, X)) for kernel, X in kernels)
-    if (
-        told
-        and sum(int(values_on_bounds(kernel).any(axis=1).sum()) for kernel, _ in kernels) <= FEW
-    ):
-        for kernel, _ in kernels:
-            kernel._check_bounds_params()
-    elif told:
-        warnings.warn(message_of_bounds(names, models), ConvergenceWarning, stacklevel=4)
-
-
-def message_of_bounds(names: Sequence[str], models: Sequence[Model]) -> str:
-    """One message of all hyperparameters that ended on a bound, by what it means."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for problem_name, model in zip(names, models, strict=True):
+    found, n_sides = [], 0
+    for name, model in zip(names, models, strict=True):
         kernels = model.problem.kernels
+        after = f" ({name})" if len(models) > 1 else ""
         for c, kernel in enumerate(kernels):
-            where = f"kernels[{c}]__" if len(kernels) > 1 else ""
-            of = f" ({problem_name})" if len(models) > 1 else ""
-            for name, value, side in on_bounds(kernel, model.problem.X):
-                meaning = MEANINGS.get((name.split("__")[-1].partition("[")[0], side), OTHER)
-                found.setdefault((meaning, side), []).append(f"{where}{name} = {value:.3g}{of}")
-    told = "; ".join(
-        f"{listed(entries, 6)} close to the {side} bound: {meaning}"
-        for (meaning, side), entries in found.items()
+            before = f"kernels[{c}]__" if len(kernels) > 1 else ""
+            found += [(before, one, after) for one in on_bounds(kernel, model.problem.X)]
+            n_sides += int(sides_on_bounds(kernel).any(axis=1).sum())
+    if found and n_sides <= FEW:
+        for model in models:
+            for kernel in model.problem.kernels:
+                kernel._check_bounds_params()
+    elif found:
+        warnings.warn(message_of_bounds(found), ConvergenceWarning, stacklevel=4)
+
+
+def message_of_bounds(found: Sequence[tuple[str, OnBound, str]]) -> str:
+    """One message of hyperparameters on bounds, by what it means; text is set around each name."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for before, (name, value, side), after in found:
+        meaning = MEANINGS.get((name.split("__")[-1].partition("[")[0], side), OTHER)
+        groups.setdefault((meaning, side), []).append(f"{before}{name} = {value:.3g}{after}")
+    parts = "; ".join(
+        f"{listed(texts, 6)} close to the {side} bound: {meaning}"
+        for (meaning, side), texts in groups.items()
     )
     return (
-        f"hyperparameters of the kernel ended on a bound. {told}. The predictions are those of "
+        f"hyperparameters of the kernel ended on a bound. {parts}. The predictions are those of "
         "these values; widen a bound only to see where its value would go"
     )
 
 
-def values_on_bounds(kernel: Any) -> NDArray[np.bool_]:
-    """Whether entries of theta are on their lower and upper bound, (p, 2), as scikit-learn asks."""
-    return np.asarray(np.isclose(kernel.bounds.reshape(-1, 2), kernel.theta[:, None]))
+def sides_on_bounds(kernel: Any) -> NDArray[np.bool_]:
+    """Whether entries of the kernel's theta are on their lower and their upper bound, (p, 2)."""
+    return near_bounds(kernel.theta, kernel.bounds.reshape(-1, 2))
 
 
-def on_bounds(kernel: Any, X: Any) -> list[tuple[str, float, str]]:
-    """Name, value and side of the free hyperparameters on a bound, but of columns of no matter."""
-    on = values_on_bounds(kernel)
-    no_matter = set()
+def on_bounds(kernel: Any, X: Any) -> list[OnBound]:
+    """Free hyperparameters on a bound, without the upper bounds of columns that do not matter."""
+    on = sides_on_bounds(kernel)
+    idle = set()
     if on[:, 1].any() and kernel.requires_vector_input:
         table = np.asarray(X, dtype=np.float64)
-        no_matter = {one.parameter for one in column_scales(kernel, table) if not one.matters}
+        idle = {one.parameter for one in column_scales(kernel, table) if not one.matters}
     found = []
     for name, theta, (low, high) in zip(parameter_names(kernel), kernel.theta, on, strict=True):
-        if low or (high and name not in no_matter):
-            found.append((name, float(np.exp(theta)), "lower" if low else "upper"))
+        if low or (high and name not in idle):
+            found.append(OnBound(name, float(np.exp(theta)), "lower" if low else "upper"))
     return found

@@ -153,7 +153,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         max_iter_predict: int = MAX_ITER,
         warm_start: bool = False,
         copy_X_train: bool = True,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -187,9 +187,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
             Class labels.
         sample_weight : array-like of shape (n,), default=None
             Powers of the likelihood terms: a weight of 2 is the row given twice, 0 leaves it out.
-            Rounding makes the evidence of the two differ by up to 1e-8. With few rows (15, say)
-            the evidence may be so flat that the learnt hyperparameters then differ, and the
-            probabilities by about 1e-6.
+            At fixed hyperparameters the evidence of the two agrees to 1e-8. Where hyperparameters
+            are learnt, the search stops a little off the maximum, so that the evidence agrees to
+            1e-7 and the probabilities to about 1e-6.
 
         Returns
         -------
@@ -241,8 +241,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         self.classes_, self.n_classes_ = rows.classes, len(rows.classes)
         codes = np.searchsorted(rows.classes, y)
         self.X_train_, self.y_train_ = X, np.where(np.isin(y, rows.classes), codes, -1)
-        self.models_: list[Any] = models
-        self.log_marginal_likelihood_value_ = np.mean([m.log_evidence for m in models])
+        self.models_ = models
+        self.log_marginal_likelihood_value_ = float(np.mean([m.log_evidence for m in models]))
         self.converged_ = all(m.outcome.converged for m in models)
         evaluations = [reported.run.n_evaluations for reported in report.runs]
         self.n_iter_ = max(1, *(evaluations or [m.n_iter for m in models]))
@@ -316,7 +316,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
         """
         return class_latents(*self._at(X))
 
-    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+    def sample_latent(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> Array:
         """Draw the latent functions of the classes at all rows of X together.
 
         Parameters

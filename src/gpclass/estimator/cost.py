@@ -1,6 +1,6 @@
-"""What a fit will cost, said before it is spent.
+"""Time and memory of a fit, estimated before it starts.
 
-Both figures are at least: a kernel without a rule of `gpclass.kernels.pullback` holds an n x n
+Both are lower estimates: a kernel without a rule of `gpclass.kernels.pullback` holds an n x n
 matrix for each hyperparameter, and slow kernels and Monte Carlo's draws are not counted.
 """
 
@@ -21,18 +21,21 @@ from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.learning import JointProblem, KeepFixed, Learner, Problem
 from gpclass.linalg import product
 
-# Below both, nothing is looked up: a fit that takes seconds must not pay for the question.
+# Bytes and operations. Below both nothing is measured, as that would slow a fit of seconds.
 FEW_BYTES: Final = 1e8
 FEW_FLOPS: Final = 2e12
+# Seconds from which a fit is long enough for a warning.
 LONG: Final = 600.0
 # Factorisations run at about this part of the rate of products.
 EFFICIENCY: Final = 0.7
 
 
 class Cost(NamedTuple):
-    """Rows of the largest problem, evaluations of the evidence, bytes and operations of a fit.
+    """Estimated cost of a fit.
 
-    And whether it is by Laplace's method, which needs least.
+    ``n_rows`` are those of the largest problem, ``evaluations`` those of the evidence, ``n_bytes``
+    the memory and ``flops`` the operations of all of them. ``laplace`` says whether the method is
+    Laplace's, which needs least.
     """
 
     n_rows: int
@@ -49,7 +52,7 @@ class Cost(NamedTuple):
         starts: Sequence[NDArray[np.float64]],
         n_jobs: int | None,
     ) -> "Cost":
-        """Foretell a fit of problems, each from ``starts`` of shape (r, p)."""
+        """Estimate the cost of a fit of problems, each from ``starts`` of shape (r, p)."""
         n_starts, n_free = starts[0].shape
         tasks = len(problems) if len(problems) > 1 else n_starts
         at_a_time = 1 if tasks == 1 else min(tasks, effective_n_jobs(n_jobs))
@@ -63,10 +66,10 @@ class Cost(NamedTuple):
             isinstance(problems[0].inference, Laplace),
         )
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         """Warn of a fit that is long or needs half of the memory; refuse what needs more than all.
 
-        NotEnoughMemoryError; CostWarning. Without a word where the free memory is unknown.
+        NotEnoughMemoryError or CostWarning. Where the free memory is unknown it is not judged.
         """
         if self.n_bytes < FEW_BYTES and self.flops < FEW_FLOPS:
             return
@@ -79,18 +82,18 @@ class Cost(NamedTuple):
             raise NotEnoughMemoryError(
                 f"{needs}, and this machine has {_size(free)} free: {advice}"
             )
-        told = []
+        reasons = []
         if free is not None and self.n_bytes > 0.5 * free:
-            told.append(f"{needs} of the {_size(free)} that are free")
+            reasons.append(f"{needs} of the {_size(free)} that are free")
         if self.flops > FEW_FLOPS:
             seconds = self.flops / (EFFICIENCY * _rate())
             if seconds > LONG:
-                told.append(
+                reasons.append(
                     f"n = {self.n_rows} may take {duration(seconds)} ({self.evaluations} "
                     "evaluations of the evidence are usual)"
                 )
-        if told:
-            warnings.warn(f"{'; '.join(told)}: {advice}", CostWarning, stacklevel=4)
+        if reasons:
+            warnings.warn(f"{'; '.join(reasons)}: {advice}", CostWarning, stacklevel=4)
 
 
 def _usual(n_free: int) -> int:

@@ -1,7 +1,7 @@
 """The evidence of learnt models as a function of their hyperparameters."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,9 @@ Array = NDArray[np.float64]
 class EvidenceAt(NamedTuple):
     """The mean evidence, its gradient if asked for (shaped as theta), and the models there."""
 
-    log_evidence: Any
+    log_evidence: float
     gradient: Array | None
-    models: list[Any]
+    models: list[Model]
 
 
 def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) -> EvidenceAt:
@@ -42,9 +42,9 @@ def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) 
         if found.gradient is not None:
             gradients.append(found.gradient[: len(part)] / len(models))
     if not eval_gradient:
-        return EvidenceAt(np.mean(total), None, there)
+        return EvidenceAt(float(np.mean(total)), None, there)
     gradient = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
-    return EvidenceAt(np.mean(total), gradient, there)
+    return EvidenceAt(float(np.mean(total)), gradient, there)
 
 
 def _of_each(theta: Array, models: Sequence[Model]) -> tuple[list[Array], bool]:

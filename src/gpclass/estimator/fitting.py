@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
@@ -33,7 +33,10 @@ from gpclass.learning import (
 
 
 def starting_kernels(
-    kernel: Any, X: Any, names: Sequence[str] | None = None, shared: Any = None
+    kernel: object,
+    X: Any,
+    names: Sequence[str] | None = None,
+    shared: Sequence[int] | None = None,
 ) -> list[Kernel]:
     """Kernels that learning starts from: one for all classes, or one a class.
 
@@ -48,7 +51,7 @@ def starting_kernels(
 
 
 def learn_models(
-    estimator: Any, division: Division, learner: Learner
+    estimator: BaseEstimator, division: Division, learner: Learner
 ) -> tuple[list[Model], OptimizerReport]:
     """Learn the problems with the settings of the estimator, and report every run.
 
@@ -59,11 +62,11 @@ def learn_models(
     random_state = check_random_state(estimator.random_state)
     last = getattr(estimator, "models_", []) if estimator.warm_start else []
     starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
-    inits: list[Any] = [None] * len(problems)
+    inits: list[object] = [None] * len(problems)
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
     cost = Cost.of(problems, learner, starts, estimator.n_jobs)
-    cost.tell()
+    cost.warn()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
         learned = learn_all(
@@ -84,7 +87,7 @@ def learn_models(
     return models, report
 
 
-def _with_hyperprior(estimator: Any, learner: Learner, problem: Problem) -> Learner:
+def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Problem) -> Learner:
     """The learner with the prior that the estimator's argument names for a problem."""
     wanted = estimator.hyperprior
     if wanted is None or isinstance(learner, KeepFixed):
@@ -97,7 +100,7 @@ def _with_hyperprior(estimator: Any, learner: Learner, problem: Problem) -> Lear
     return replace(learner, hyperprior=wanted)  # type: ignore[type-var]
 
 
-def _sites_for(problem: Problem, model: Model) -> Any:
+def _sites_for(problem: Problem, model: Model) -> object:
     """Sites of a learnt model where they fit another problem, else None."""
     alike = type(model.problem) is type(problem) and len(model.sites) == problem.n_sites
     return model.start if alike else None

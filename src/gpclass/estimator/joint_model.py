@@ -25,7 +25,7 @@ from gpclass.learning import JointProblem, Node
 Array = NDArray[np.float64]
 
 # Latents beyond this, in their own unit (that of a label's noise), are scaled down to it before
-# probabilities are taken: the noise is nothing beside them, and their squares would overflow.
+# probabilities are taken: the noise is negligible there, and their squares would overflow.
 MAX_LATENT: Final = 1e12
 
 

@@ -1,4 +1,4 @@
-"""What a fitted classifier says of itself: kernel, likelihood, posterior, evidence, a summary."""
+"""Attributes of a fitted classifier: kernel, likelihood, posterior, evidence, a summary."""
 
 from abc import ABC
 from collections.abc import Callable
@@ -9,17 +9,19 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass.estimator.evidence import evidence_at
+from gpclass.estimator.model import Model
 from gpclass.estimator.summary import summary_of
 from gpclass.inference import Approximation
 from gpclass.kernels import KernelList
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import Array
 
 
 class Learnt(ABC):
     """What is read from the ``models_`` that a fit has learnt."""
 
-    models_: list[Any]
-    log_marginal_likelihood_value_: Any
+    models_: list[Model]
+    log_marginal_likelihood_value_: float
 
     def summary(self) -> str:
         """Say in a few lines of text what was learnt: ``print(model.summary())``.
@@ -31,7 +33,7 @@ class Learnt(ABC):
         check_is_fitted(self, "models_")
         return summary_of(self)
 
-    def _of_models(self, read: Callable[[Any], Any]) -> Any:
+    def _of_models(self, read: Callable[[Model], Any]) -> Any:
         """What is read of the one model, or a list of it."""
         check_is_fitted(self, "models_")
         found = [read(model) for model in self.models_]
@@ -58,7 +60,7 @@ class Learnt(ABC):
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
-    ) -> Any:
+    ) -> float | tuple[float, Array | None]:
         """Evidence of hyperparameters, in nats: the mean over the binary problems.
 
         Parameters

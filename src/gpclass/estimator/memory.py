@@ -26,7 +26,7 @@ def _of_machine() -> float | None:
 
 
 def _of_groups(proc: Path = Path("/proc"), mount: Path = Path("/sys/fs/cgroup")) -> list[float]:
-    """What is left of each limit on a control group, of version 1 or 2."""
+    """Bytes left under each memory limit of the control groups, version 1 or 2."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
     except OSError:

@@ -115,16 +115,16 @@ class Model(ABC):
         return self.__dict__ | {"_settings": None, "_approximation": None}
 
 
-def faced(problem: Any, X: Any) -> Any:
+def faced(problem: Problem, X: Any) -> Any:
     """New inputs as the kernels of the problem's own rows want them."""
     if problem.rows is None:
         return X
     return restrict(problem.kernels[0], X, problem.rows, len(problem.X))
 
 
-def cross_covariance(problem: Any, X: Any) -> tuple[Any, Array]:
+def cross_covariance(problem: Problem, X: Any) -> tuple[Any, Array]:
     """Covariance of training and new inputs, and prior variances, which must not be negative."""
-    # an overflow is found and told by the caller
+    # the caller finds an overflow, and warns
     with np.errstate(over="ignore", invalid="ignore"):
         K_cross, k_diag = problem.cross(faced(problem, X))
     if (k_diag < 0).any():
@@ -147,7 +147,7 @@ def chunks(X: Any) -> Iterator[tuple[slice, Any]]:
         yield slice(start, stop), part
 
 
-def warn_of_overflow(problem: Any, lost: NDArray[np.bool_]) -> None:
+def warn_of_overflow(problem: Problem, lost: NDArray[np.bool_]) -> None:
     """Say that the latent values of some new rows are not known."""
     warnings.warn(
         f"the kernel {problem.kernel} overflows at {lost.sum()} of the {len(lost)} new rows; "
@@ -158,7 +158,10 @@ def warn_of_overflow(problem: Any, lost: NDArray[np.bool_]) -> None:
 
 
 def draw_from_settings(
-    settings: list[Setting], n_samples: int, rng: np.random.RandomState, draw_at: Any
+    settings: list[Setting],
+    n_samples: int,
+    rng: np.random.RandomState,
+    draw_at: Callable[[Setting, int], Array],
 ) -> Array:
     """Draw from the settings by their weights, in random order; ``draw_at(setting, k)`` makes k."""
     if len(settings) == 1:
@@ -175,7 +178,7 @@ def draw(mean: Array, covariance: Array, n_samples: int, rng: np.random.RandomSt
     return mean[:, None] + product(root, rng.standard_normal((len(mean), n_samples)))
 
 
-def check_sample_count(n_samples: Any) -> None:
+def check_sample_count(n_samples: object) -> None:
     """Refuse what is no number of samples."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, numbers.Integral):
         raise TypeError(f"n_samples must be an integer, got {n_samples!r}")

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a line on stderr that changes."""
+"""The progress of long work, as a line on stderr."""
 
 import importlib.util
 import sys
@@ -17,7 +17,7 @@ class LiveLine:
     """Shows a changing text on stderr while work goes on, and leaves its last state standing.
 
     On a terminal it is one line, by rich where that is installed; elsewhere a line every ten
-    seconds. A thread looks at the text, so that a step of minutes is no silence.
+    seconds. A thread looks at the text, so that a step of minutes shows its time too.
     """
 
     def __init__(self, text: Callable[[], str], *, shown: bool = True) -> None:
@@ -64,8 +64,8 @@ class LiveLine:
 class EvidenceProgress:
     """Counts the evaluations of the evidence; shown unless ``verbose`` is 0.
 
-    ``expected`` is how many such fits usually take, by which the rest is foretold. Whoever
-    interrupts a fit is told how far it was.
+    ``expected`` is the usual number of evaluations, from which the time that is left is estimated.
+    An interrupted fit says how many evaluations it has made.
     """
 
     def __init__(self, verbose: int, expected: int = 0) -> None:
@@ -106,7 +106,7 @@ class EvidenceProgress:
 
 
 def left(seconds: float, done: int, expected: int) -> str:
-    """What follows the seconds that were used: how many are expected, "" where that is unknown."""
+    """Text of the seconds that are expected to be left; empty where that is unknown."""
     if not 0 < done < expected:
         return ""
     return f", about {duration(seconds * (expected - done) / done)} left"

@@ -20,7 +20,7 @@ NAMED: Final[dict[str, dict[str, type[Any]]]] = {
 class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator whose arguments ``likelihood`` and ``inference`` are names or frozen objects.
 
-    A part with a setting that is changed is replaced by another, and a name by an object.
+    To change a setting replaces the object by another. A name becomes an object.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ha
         return self
 
 
-def _settings(estimator: Any, name: str) -> dict[str, Any]:
+def _settings(estimator: BaseEstimator, name: str) -> dict[str, Any]:
     """Settings of a part; none where its name does not exist, or it is no dataclass."""
     part = getattr(estimator, name)
     if not isinstance(part, str):
@@ -71,7 +71,7 @@ def _settings(estimator: Any, name: str) -> dict[str, Any]:
     return settings
 
 
-def _fields(part: Any) -> dict[str, Any]:
+def _fields(part: object) -> dict[str, Any]:
     if isinstance(part, type):
         return {}
     if hasattr(part, "get_params"):
@@ -81,8 +81,8 @@ def _fields(part: Any) -> dict[str, Any]:
     return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
 
 
-def _changed(estimator: Any, name: str, changes: dict[str, Any]) -> Any:
-    """Part with other settings; a name stays one where the settings are those that it has."""
+def _changed(estimator: BaseEstimator, name: str, changes: dict[str, Any]) -> Any:
+    """Part with other settings. A name remains where they are its defaults."""
     part, known = getattr(estimator, name), _settings(estimator, name)
     if isinstance(part, str) and part not in NAMED[name]:
         raise ValueError(

@@ -4,19 +4,23 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.estimator.inputs import CovarianceMatrix, listed
 from gpclass.estimator.prediction import class_probabilities
 from gpclass.kernels import ColumnScale, column_scales
 
+# Columns with a line of their own, training rows that are predicted (to be quick), and the
+# probability from which a prediction is called sure.
 MOST_COLUMNS: Final = 20
 MOST_ROWS: Final = 1000
 SURE: Final = 0.9
-# What a length-scale of up to so many standard deviations of the column means.
+# Length-scales, in standard deviations of the column, up to which a function is so called.
 EFFECTS: Final = ((1.0, "bends in its range"), (5.0, "gently curved"), (np.inf, "nearly linear"))
 
 
-def summary_of(model: Any) -> str:
+def summary_of(model: BaseEstimator) -> str:
     """Text of evidence, kernels, columns and sureness; see `Learnt.summary`."""
     kernels = [(one.problem, kernel) for one in model.models_ for kernel in one.problem.kernels]
     lines = [_table(model), _inference(model), _evidence(model)]
@@ -26,14 +30,14 @@ def summary_of(model: Any) -> str:
     return "\n".join([*lines, _sureness(model)])
 
 
-def _table(model: Any) -> str:
+def _table(model: BaseEstimator) -> str:
     counts = np.bincount(model.y_train_[model.y_train_ >= 0], minlength=model.n_classes_)
     classes = listed(f"{label} ({n})" for label, n in zip(model.classes_, counts, strict=True))
     columns = f" of {model.n_features_in_} columns" if hasattr(model, "n_features_in_") else ""
     return f"{len(model.y_train_)} rows{columns}: {classes}"
 
 
-def _inference(model: Any) -> str:
+def _inference(model: BaseEstimator) -> str:
     method = type(model.models_[0].problem.inference).__name__
     ends = listed(sorted({one.outcome.name for one in model.models_}))
     report = model.optimizer_report_
@@ -41,7 +45,7 @@ def _inference(model: Any) -> str:
     return f"inference: {method}, {ends}; hyperparameters {learnt}"
 
 
-def _evidence(model: Any) -> str:
+def _evidence(model: BaseEstimator) -> str:
     evidence, codes = model.log_marginal_likelihood_value_, model.y_train_
     text = f"log evidence: {evidence:.2f} nats"
     if len(model.models_) > 1:
@@ -53,7 +57,7 @@ def _evidence(model: Any) -> str:
     return f"{text}, {evidence / len(codes):.3f} a row (class frequencies alone: {alone:.3f})"
 
 
-def _columns(model: Any, kernel: Any, X: Any) -> Iterator[str]:
+def _columns(model: BaseEstimator, kernel: Kernel, X: Any) -> Iterator[str]:
     """A line for each column that matters to a kernel, and one for the others."""
     scales = column_scales(kernel, X) if kernel.requires_vector_input else []
     if not scales:
@@ -82,7 +86,7 @@ def _effect(one: ColumnScale) -> str:
     return next(words for reach, words in EFFECTS if one.relative <= reach)
 
 
-def _sureness(model: Any) -> str:
+def _sureness(model: BaseEstimator) -> str:
     """How many training rows have a probability above 0.9, and how many are right."""
     X, n = model.X_train_, len(model.y_train_)
     rows = np.unique(np.linspace(0, n - 1, MOST_ROWS).astype(np.intp))

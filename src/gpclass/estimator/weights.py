@@ -1,11 +1,10 @@
 """Rows, their weights (powers of the likelihood terms) and the classes that they have."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -13,8 +12,6 @@ Array = NDArray[np.float64]
 
 # Weights are counts of rows; in a sum with one of more than this, float64 loses a weight of 1.
 LARGEST_WEIGHT: Final = 1e15
-# What scikit-learn says of a class for each row.
-MANY_CLASSES: Final = "The number of unique classes is greater than 50%"
 
 
 class Rows(NamedTuple):
@@ -30,12 +27,11 @@ class Rows(NamedTuple):
     codes: NDArray[np.intp]
 
 
-def used_rows(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
+def used_rows(
+    X: Any, y: NDArray[Any], sample_weight: ArrayLike | None, class_weight: object
+) -> Rows:
     """Read labels and weights; raises as `row_weights` and `check_target`, and for one class."""
-    with warnings.catch_warnings():
-        # said of what `check_target` refuses
-        warnings.filterwarnings("ignore", message=MANY_CLASSES)
-        check_classification_targets(y)
+    check_classification_targets(y)
     weights = row_weights(X, y, sample_weight, class_weight)
     used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
     classes, codes = np.unique(y if used is None else y[used], return_inverse=True)
@@ -58,7 +54,9 @@ def check_target(n_classes: int, n_rows: int, name: str = "y") -> None:
         )
 
 
-def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> Array | None:
+def row_weights(
+    X: Any, y: NDArray[Any], sample_weight: ArrayLike | None, class_weight: object
+) -> Array | None:
     """Sample weights times class weights, shape (n,); None where there are neither.
 
     ValueError or TypeError for negative, infinite or NaN weights, or labels that do not occur.
@@ -84,7 +82,7 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
     return weights
 
 
-def class_weights(class_weight: Any, y: NDArray[Any], weights: Array) -> Array:
+def class_weights(class_weight: object, y: NDArray[Any], weights: Array) -> Array:
     """Weight of each row's class, shape (n,); raises as `row_weights`.
 
     "balanced" is ``total / (C * mass of the class)``, so a row of weight 2 counts as two rows.

@@ -82,12 +82,30 @@ class Outcome(Enum):
 @final
 @dataclass(frozen=True)
 class SitePosterior:
-    """The Gaussian ``q(f) ∝ p(f) prod_i site_i``.
+    """The Gaussian ``q(f) ∝ p(f) prod_i site_i`` (RW06 eq. 3.53).
 
-    ``factor`` is that of the prior given the sites' precisions; ``mean_weights``, shape (n,), is
-    ``a = K^-1 m``, so that the mean at new inputs is ``k^T a`` (RW06 eq. 3.21); ``mean``, shape
-    (n,), is ``m = K a``, about the prior's own mean. ``covariance`` (for a dense prior an n x n
-    inverse) is None where predictions alone are asked for, see `with_covariance`.
+    Parameters
+    ----------
+    sites : Sites
+    factor : SiteFactor
+        Factor of the prior given the sites' precisions.
+    mean_weights : ndarray of shape (n,)
+        ``a = K^-1 m``: the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
+    mean : ndarray of shape (n,)
+        ``m = K a``, less the prior's own mean.
+    covariance : PosteriorCovariance, default=None
+        For a dense prior an n x n inverse. None where only predictions are asked for; see
+        `with_covariance`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.inference.sites import Sites
+    >>> from gpclass.priors import DensePrior
+    >>> prior = DensePrior(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> posterior = SitePosterior.from_sites(prior, Sites(np.array([1.0, -1.0]), np.ones(2)))
+    >>> posterior.mean, posterior.with_covariance().variance
+    (array([ 0.5, -0.5]), array([0.625, 0.625]))
     """
 
     sites: Sites
@@ -167,8 +185,17 @@ def described(approximation: Any) -> str:
 class Approximation(ABC):
     """A Gaussian approximation of the latent posterior, its evidence, and how it was found.
 
-    ``log_evidence`` is the method's approximation of ``log p(y | X, theta)``, in nats. ``n_iter``
-    counts iterations (Newton steps, sweeps), ``n_factorisations`` the factorisations of B.
+    Parameters
+    ----------
+    posterior : SitePosterior
+    log_evidence : float
+        The method's approximation of ``log p(y | X, theta)``, in nats.
+    outcome : Outcome
+        How the iteration ended.
+    n_iter : int
+        Iterations: Newton steps or sweeps.
+    n_factorisations : int
+        Factorisations of ``B = I + S K S``.
     """
 
     posterior: SitePosterior

@@ -25,8 +25,15 @@ Side = Literal["lower", "upper"]
 class BoundApproximation(Approximation):
     """A bound on ``log p(y | X, theta)``, whether or not the iteration converged, and a Gaussian.
 
-    ``tangent`` is ``p(f)`` times the tangents, normalised. From below it is ``posterior``; from
-    above it is ``N(K nu, K)`` and only the gradient uses it (see `TangentBound`).
+    Parameters
+    ----------
+    posterior, log_evidence, outcome, n_iter, n_factorisations
+        As in `Approximation`. The log evidence is the bound.
+    side : {"lower", "upper"}
+        Which bound it is.
+    tangent : SitePosterior
+        ``p(f)`` times the tangents, normalised. From below it is ``posterior``. From above it is
+        ``N(K nu, K)``, and only the gradient uses it (see `TangentBound`).
     """
 
     __repr__ = described

@@ -91,7 +91,7 @@ def _fill(found: TiltedMoments, rows: NDArray[np.bool_], moments: TiltedMoments)
 
 
 class Cavities(NamedTuple):
-    """Means and variances of one copy's cavities; NaN where the cavity is no density."""
+    """Means x and variances v, (n,), of one copy's cavities (RW06 eq. 3.56); NaN: no density."""
 
     x: Array
     v: Array
@@ -133,7 +133,7 @@ def match(moments: TiltedMoments, cavity_var: Array) -> Sites:
 
 
 class CavityDetail(NamedTuple):
-    """Cavity means that `CavityTerms` found for f, and the tilted moments there."""
+    """``cavity_mean`` (n,) that `CavityTerms` found for f, and the tilted ``moments`` there."""
 
     cavity_mean: Array
     moments: TiltedMoments

@@ -167,6 +167,15 @@ class DifferenceApproximation(OfBinary):
     ``log_evidence`` approximates ``log E[prod_i prod_{j != y_i} t(g_ij)]`` under the prior. For
     more than two classes a row's product, summed over the classes that it might have, is not one:
     this compares hyperparameters of the kernel, but not this model with others.
+
+    Parameters
+    ----------
+    binary : Approximation
+        Of the differences ``f_y - f_j``, N = n (C - 1) of them (KG06 eq. 41 to 43).
+    differences : Differences
+        How they are made of the latents of the classes.
+    shared : bool
+        Whether the classes share one covariance.
     """
 
     __repr__ = described

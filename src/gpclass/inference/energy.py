@@ -30,6 +30,17 @@ class Energy:
     ``dE = sum_i count_i (mu^_i - mu_i) . d lambda_i`` vanishes where the moments match.
 
     GTS19 eq. 18 is this at the sites of posterior linearisation.
+
+    Parameters
+    ----------
+    copies : Copies
+        The likelihood terms.
+    posterior : SitePosterior
+        With its covariance.
+    cavities : Cavities
+        Of one copy of each row, means and variances of shape (n,).
+    moments : TiltedMoments
+        Of ``p(y|f)`` times the cavities, each of shape (n,).
     """
 
     copies: Copies

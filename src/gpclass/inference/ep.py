@@ -27,7 +27,27 @@ SCHEDULES: Final = ("parallel", "sequential")
 @final
 @dataclass(frozen=True)
 class EPApproximation(Approximation):
-    """The Gaussian whose marginals match the tilted ones, and its EP energy."""
+    """The Gaussian whose marginals match the tilted ones (RW06 section 3.6), and its EP energy.
+
+    Parameters
+    ----------
+    posterior, log_evidence, outcome, n_iter, n_factorisations
+        As in `Approximation`. The log evidence is ``log Z_EP`` (RW06 eq. 3.65).
+    energy : Energy
+        Cavities and tilted moments at the end.
+
+    Examples
+    --------
+    One row, where EP is exact: ``Z = Phi(0) = 1/2``, and ``m = 2 phi(0) / sqrt(2)``.
+
+    >>> from gpclass.inference import EP
+    >>> from gpclass.likelihoods import Probit
+    >>> q = EP()([[1.0]], [1], Probit())
+    >>> q
+    EPApproximation(CONVERGED, log_evidence=-0.693147, n_sites=1)
+    >>> q.posterior.mean.round(6)
+    array([0.56419])
+    """
 
     __repr__ = described
 

@@ -21,7 +21,19 @@ STEP: Final = 1e-3
 @final
 @dataclass(frozen=True)
 class EnergyApproximation(Approximation):
-    """Sites whose evidence is the EP energy; see `implicit_adjoints` for its gradient."""
+    """Sites of posterior linearisation or of a bound, whose evidence is the EP energy.
+
+    The energy is not stationary in these sites: `implicit_adjoints` has its gradient.
+
+    Parameters
+    ----------
+    posterior, log_evidence, outcome, n_iter, n_factorisations
+        As in `Approximation`. The log evidence is that of GTS19 eq. 18 (RW06 eq. 3.65).
+    rule : MarginalRule
+        Sites as functions of the marginals.
+    energy : Energy
+        Cavities and tilted moments at the end.
+    """
 
     __repr__ = described
 

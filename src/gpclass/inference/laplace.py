@@ -18,9 +18,14 @@ from gpclass.priors import Prior, SiteFactor
 @final
 @dataclass(frozen=True)
 class LaplaceApproximation(Approximation):
-    """The Gaussian at the mode.
+    """The Gaussian at the mode of the posterior, and its evidence (RW06 eq. 3.32).
 
-    ``curvature_slope``, shape (n,), is ``w_i d^3 log p(y_i|f_i) / df_i^3`` at the mode.
+    Parameters
+    ----------
+    posterior, log_evidence, outcome, n_iter, n_factorisations
+        As in `Approximation`. The sites have precisions ``W = -d^2 log p / df^2`` at the mode.
+    curvature_slope : ndarray of shape (n,)
+        ``w_i d^3 log p(y_i|f_i) / df_i^3`` at the mode.
     """
 
     __repr__ = described

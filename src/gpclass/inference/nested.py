@@ -21,7 +21,15 @@ from gpclass.priors.nested import NestedFactor, NestedPrior
 @final
 @dataclass(frozen=True)
 class NestedApproximation(OfBinary):
-    """Posterior by nested EP; ``binary`` is that of the N = n (C - 1) latents."""
+    """Posterior of the multinomial probit by nested EP.
+
+    Parameters
+    ----------
+    prior : NestedPrior
+        Of the N = n (C - 1) latents ``f_y - f_j + u`` with the rows' shared noise u.
+    binary : EPApproximation
+        EP of these N latents, all of label +1.
+    """
 
     __repr__ = described
 

@@ -20,7 +20,21 @@ TINY_PROBABILITY: Final = 1e-150
 @final
 @dataclass(frozen=True)
 class SoftmaxApproximation:
-    """The Gaussian at the softmax's mode; a factorisation here is of C + 1 matrices."""
+    """The Gaussian at the mode of the softmax's posterior (RW06 section 3.5).
+
+    Parameters
+    ----------
+    posterior : ClassPosterior
+        Of the latents of all C classes.
+    log_evidence : float
+        RW06 eq. 3.44, in nats.
+    outcome : Outcome
+        How the iteration ended.
+    n_iter : int
+        Newton steps.
+    n_factorisations : int
+        Factorisations, each of C + 1 matrices of n x n.
+    """
 
     __repr__ = described
 

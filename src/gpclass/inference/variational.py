@@ -23,7 +23,15 @@ from gpclass.priors import Prior
 @final
 @dataclass(frozen=True)
 class VariationalApproximation(Approximation):
-    """The Gaussian of the largest bound, and the terms it bounds."""
+    """The Gaussian of the largest lower bound (B06 section 10.1), which is ``log_evidence``.
+
+    Parameters
+    ----------
+    posterior, log_evidence, outcome, n_iter, n_factorisations
+        As in `Approximation`.
+    copies : Copies
+        The likelihood terms.
+    """
 
     __repr__ = described
 

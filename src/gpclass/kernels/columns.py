@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any, cast, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import CompoundKernel, Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Hyperparameter, Kernel
 
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import uses_precomputed
-from gpclass.kernels.selection import as_list, find, has_names, part, pick
+from gpclass.kernels.selection import Columns, as_list, find, has_names, part, pick
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, bind, binds
 from gpclass.linalg import Array
 
 
 @final
 class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
-    """A kernel that sees some of the columns alone.
+    """A kernel of some of the columns.
 
     Sums and products of such kernels put a kernel of its own on every column or group of columns.
 
@@ -52,7 +52,11 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     """
 
     def __init__(
-        self, columns: Any, kernel: Any, positions: Any = None, shared: Any = None
+        self,
+        columns: Columns,
+        kernel: Kernel,
+        positions: Sequence[int] | None = None,
+        shared: Sequence[int] | None = None,
     ) -> None:
         self.columns = columns
         self.kernel = kernel
@@ -95,21 +99,21 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         return part(X, pick(self.columns, self.positions, X.shape[1]))
 
     @property
-    def spread(self) -> Any:
+    def spread(self) -> Kernel:
         """The kernel with a length-scale for each of the columns.
 
-        ValueError where ``shared`` does not name all of the kernel's length-scales, and no others.
+        ValueError where ``shared`` does not number the length-scales of an RBF or Matern.
         """
         if self.shared is None:
             return self.kernel
         kernel, shared = self.kernel, np.asarray(self.shared)
-        lengths = np.ravel(getattr(kernel, "length_scale", []))
+        lengths = np.ravel(kernel.length_scale) if isinstance(kernel, RBF) else np.empty(0)
         if not np.array_equal(np.unique(shared), np.arange(len(lengths))):
             raise ValueError(
                 f"shared={self.shared!r} does not number the length-scales of {kernel}"
             )
-        bounds = kernel.length_scale_bounds
-        bounds = bounds if isinstance(bounds, str) else (1e-5, 1e5)
+        # only whether it is fixed matters here
+        bounds = "fixed" if kernel.hyperparameter_length_scale.fixed else (1e-5, 1e5)
         each = {"length_scale": lengths[shared], "length_scale_bounds": bounds}
         return type(kernel)(**kernel.get_params() | each)
 
@@ -118,11 +122,14 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         """Which length-scale a column has, (d, k): what gradients of `spread` are multiplied by."""
         return np.asarray(np.eye(self.n_dims)[np.asarray(self.shared)])
 
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Covariances (n, n), or (n, m) to the rows of Y, and their gradient (n, n, n_theta)."""
         Y = None if Y is None else self.chosen(Y)
+        found: Array | tuple[Array, Array]
         found = self.spread(self.chosen(X), Y, eval_gradient=eval_gradient)
-        if eval_gradient and self.shared is not None and self.n_dims:
+        if isinstance(found, tuple) and self.shared is not None and self.n_dims:
             return found[0], found[1] @ self.ties
         return found
 
@@ -131,7 +138,7 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         return np.asarray(self.kernel.diag(self.chosen(X)))
 
     def is_stationary(self) -> bool:
-        """Whether the kernel is."""
+        """Whether the kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:
@@ -159,7 +166,7 @@ class _Shared(LogDifferentiable):
 
 
 @binds(ColumnKernel)
-def _bind_columns(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_columns(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     X_new = None if X_new is None else kernel.chosen(X_new)
     bound = bind(kernel.spread, kernel.chosen(X), X_new)
     if kernel.shared is None or not kernel.n_dims:
@@ -167,7 +174,7 @@ def _bind_columns(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
     return _Shared(cast(LogDifferentiable, bound), kernel.ties)
 
 
-def uses_names(kernel: Any) -> bool:
+def uses_names(kernel: Kernel) -> bool:
     """Whether a kernel expression names columns."""
     if isinstance(kernel, MixedRBF):
         return has_names(kernel.discrete)
@@ -176,7 +183,7 @@ def uses_names(kernel: Any) -> bool:
     return any(uses_names(one) for one in _inner(kernel).values())
 
 
-def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
+def resolved(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Kernel expression whose named columns are found in a table.
 
     Parameters
@@ -223,7 +230,7 @@ def resolved(kernel: Any, names: Sequence[str] | None) -> Any:
     return type(kernel)(**params | inner)
 
 
-def _inner(kernel: Any) -> dict[Any, Any]:
+def _inner(kernel: Kernel) -> dict[int | str, Kernel]:
     """Kernels that are parameters of a kernel."""
     if isinstance(kernel, CompoundKernel):
         return dict(enumerate(kernel.kernels))

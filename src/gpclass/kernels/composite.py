@@ -3,7 +3,7 @@
 from typing import Any, NoReturn, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
+from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Kernel, Product, Sum
 
 from gpclass.kernels.tiles import COMPOUND, BoundKernel, LogDifferentiable, bind, binds
 from gpclass.linalg import Array
@@ -108,12 +108,12 @@ class _Power(BoundKernel):
 
 
 @binds(Sum)
-def _bind_sum(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_sum(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     return _Sum(bind(kernel.k1, X, X_new), bind(kernel.k2, X, X_new))
 
 
 @binds(Product)
-def _bind_product(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_product(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     a, b = bind(kernel.k1, X, X_new), bind(kernel.k2, X, X_new)
     if isinstance(a, LogDifferentiable) and isinstance(b, LogDifferentiable):
         return _LogProduct(a, b)
@@ -121,7 +121,7 @@ def _bind_product(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
 
 
 @binds(Exponentiation)
-def _bind_power(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_power(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     base, exponent = bind(kernel.kernel, X, X_new), float(kernel.exponent)
     if isinstance(base, LogDifferentiable):
         return _LogPower(base, exponent)
@@ -130,7 +130,7 @@ def _bind_power(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
 
 @final
 class KernelList(CompoundKernel):  # type: ignore[misc]  # scikit-learn has no types
-    """Several kernels, of the classes or the problems in turn, that print as they are.
+    """A list of kernels, one a class or one a problem, whose elements can be read in its text.
 
     Examples
     --------
@@ -144,5 +144,5 @@ class KernelList(CompoundKernel):  # type: ignore[misc]  # scikit-learn has no t
 
 
 @binds(CompoundKernel)
-def _refuse_compound(kernel: Any, X: Any, X_new: Any | None) -> NoReturn:
+def _refuse_compound(kernel: Kernel, X: Any, X_new: Any | None) -> NoReturn:
     raise ValueError(COMPOUND)

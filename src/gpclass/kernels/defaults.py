@@ -1,15 +1,17 @@
 """A kernel to start from, with scales taken from the data."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel, Matern
 
 from gpclass.kernels.columns import ColumnKernel
 from gpclass.linalg import Array
 
+# Rows whose pairwise distances are taken: half a million pairs, 4 MB.
 _MAX_ROWS = 1000
 # Variances that learning starts from: of the smooth part, of the linear part at a row like those
 # of X, and of the constant. A small linear part and length-scales that are not long lead to the
@@ -22,11 +24,11 @@ _LENGTH_BOUNDS: Final = np.array([1e-3, 1e3])
 _LIMITS = (1e-290, 1e290)
 
 
-def default_kernel(X: Any, shared: Any = None) -> Any:
+def default_kernel(X: Any, shared: Sequence[int] | None = None) -> Kernel:
     """Sum of a smooth function with a length-scale a column, a linear function, and a constant.
 
-    The constant is what is known far from all rows, and the linear part is what is simple: the
-    smooth part does not have to be stretched to be either. Learnt by the evidence alone, so many
+    The constant is the prediction far from all rows, and the linear part is a simple trend: the
+    smooth part needs no long length-scale to be either. Learnt by the evidence alone, so many
     length-scales would fit the noise of a small table; `gpclass.learning.weak_hyperprior` prevents
     that, and ``GaussianProcessClassifier()`` has it.
 
@@ -83,7 +85,7 @@ def default_kernel(X: Any, shared: Any = None) -> Any:
 
 
 def expected_lengths(rows: Array) -> Array:
-    """Length-scales of the columns of (n, d) that suit a function of them all; 0 for a constant.
+    """Expected length-scales of the columns of (n, d) in a function of all; 0 for a constant one.
 
     Each column has a unit: its deviation, or the distance of its two values times ``sqrt(2)``,
     however rare one of them is. The length-scale is the unit times the root of the columns' summed

@@ -1,8 +1,9 @@
 """Scaled squared distances between rows, and their weighted sums, tile by tile."""
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import blas
 from scipy.spatial.distance import cdist
 
@@ -65,7 +66,9 @@ class Distances:
     an entry depends on its two rows alone. Coordinates are clipped to 1.8e308 length-scales.
     """
 
-    def __init__(self, X: Array, X_new: Array | None, length_scale: Any, *, gram: bool) -> None:
+    def __init__(
+        self, X: Array, X_new: Array | None, length_scale: ArrayLike, *, gram: bool
+    ) -> None:
         scale = np.atleast_1d(np.squeeze(np.asarray(length_scale, dtype=np.float64)))
         if scale.ndim > 1 or scale.size not in (1, X.shape[1]):
             raise ValueError(

@@ -3,7 +3,7 @@
 from typing import Any, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel, WhiteKernel
 
 from gpclass.kernels.distances import gram, symmetrise
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
@@ -51,7 +51,7 @@ class _White(BoundKernel):
 class _Dot(BoundKernel):
     """``k(x, x') = s^2 + x'x'`` (RW06 section 4.2.2)."""
 
-    def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
+    def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
         self._bias = float(kernel.sigma_0) ** 2
         self._left = X
@@ -73,15 +73,15 @@ class _Dot(BoundKernel):
 
 
 @binds(ConstantKernel)
-def _bind_constant(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_constant(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     return _Constant(float(kernel.constant_value), int(kernel.n_dims))
 
 
 @binds(WhiteKernel)
-def _bind_white(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_white(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     return _White(float(kernel.noise_level), int(kernel.n_dims), X_new is None)
 
 
 @binds(DotProduct)
-def _bind_dot(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_dot(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return _Dot(kernel, X, X_new)

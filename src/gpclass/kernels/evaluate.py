@@ -3,26 +3,26 @@
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Product, Sum
+from sklearn.gaussian_process.kernels import CompoundKernel, Exponentiation, Kernel, Product, Sum
 
 from gpclass.kernels.precomputed import Precomputed, new_diagonal, uses_precomputed
 from gpclass.kernels.tiles import COMPOUND, TILE, bind, lower_tiles, read_inputs
 from gpclass.linalg import Array, blocks
 
 
-def quiet() -> Any:
+def quiet() -> np.errstate:
     """Floating-point state of an evaluation; a wrong overflow shows as a value not finite."""
     return np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 
 
-def evaluate(kernel: Any, X: Any) -> Array:
+def evaluate(kernel: Kernel, X: Any) -> Array:
     """Kernel matrix of the training inputs.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernels with a rule (see `gpclass.kernels.tiles.binds`) and their sums, products and
-        powers are evaluated in tiles and need no memory beside the result; others by their call.
+        powers are evaluated in tiles and need memory for the result alone; others are called.
     X : array-like of shape (n, d) or sequence of n objects
 
     Returns
@@ -58,7 +58,7 @@ def evaluate(kernel: Any, X: Any) -> Array:
     return out
 
 
-def cross(kernel: Any, X: Any, X_new: Any) -> Array:
+def cross(kernel: Kernel, X: Any, X_new: Any) -> Array:
     """Covariances between training inputs and new inputs.
 
     Parameters
@@ -94,7 +94,7 @@ def cross(kernel: Any, X: Any, X_new: Any) -> Array:
     return out
 
 
-def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
+def diagonal(kernel: Kernel, X: Any, X_train: Any | None = None) -> Array:
     """Prior variances ``k(x, x)``.
 
     Parameters
@@ -114,7 +114,7 @@ def diagonal(kernel: Any, X: Any, X_train: Any | None = None) -> Array:
         return np.array(_diagonal(kernel, read_inputs(kernel, X), X_train), dtype=np.float64)
 
 
-def _diagonal(kernel: Any, X: Any, X_train: Any | None) -> Array:
+def _diagonal(kernel: Kernel, X: Any, X_train: Any | None) -> Array:
     variances: Array
     if isinstance(kernel, Sum | Product):
         a, b = (_diagonal(part, X, X_train) for part in (kernel.k1, kernel.k2))

@@ -1,8 +1,10 @@
 """The squared exponential of continuous and discrete columns."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import (
     Hyperparameter,
     Kernel,
@@ -11,7 +13,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from gpclass.kernels.distances import Distances
-from gpclass.kernels.selection import as_list, part, pick
+from gpclass.kernels.selection import Columns, as_list, part, pick
 from gpclass.kernels.stationary import exp_of_minus
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
 from gpclass.linalg import Array, inner
@@ -64,12 +66,12 @@ class MixedRBF(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: i
 
     def __init__(
         self,
-        length_scale: Any = 1.0,
-        discrete: Any = (),
-        discrete_length_scale: Any = 1.0,
-        length_scale_bounds: Any = (1e-5, 1e5),
-        discrete_length_scale_bounds: Any = (1e-5, 1e5),
-        positions: Any = None,
+        length_scale: ArrayLike = 1.0,
+        discrete: Columns = (),
+        discrete_length_scale: ArrayLike = 1.0,
+        length_scale_bounds: ArrayLike = (1e-5, 1e5),
+        discrete_length_scale_bounds: ArrayLike = (1e-5, 1e5),
+        positions: Sequence[int] | None = None,
     ) -> None:
         self.length_scale = length_scale
         self.discrete = discrete
@@ -91,12 +93,14 @@ class MixedRBF(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: i
         bounds = self.discrete_length_scale_bounds if as_list(self.discrete) else "fixed"
         return Hyperparameter(name, "numeric", bounds, size)
 
-    def parts(self, X: Any) -> tuple[Array, Array]:
+    def parts(self, X: Array) -> tuple[Array, Array]:
         """Continuous columns of X (n, d), and discrete ones; ValueError where X lacks one."""
         discrete = pick(self.discrete, self.positions, X.shape[1])
         return part(X, np.setdiff1d(np.arange(X.shape[1]), discrete)), part(X, discrete)
 
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Covariances (n, n), or (n, m) to the rows of Y, and their gradient (n, n, n_theta)."""
         X = np.atleast_2d(X)
         Y = None if Y is None else np.atleast_2d(Y)
@@ -121,14 +125,14 @@ class MixedRBF(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: i
 def _shown(scale: Any) -> str:
     if np.ndim(scale) == 0:
         return f"{scale:.3g}"
-    return "[" + ", ".join(f"{one:.3g}" for one in scale) + "]"
+    return "[" + ", ".join(f"{one:.3g}" for one in np.ravel(scale)) + "]"
 
 
 @final
 class _Mixed(LogDifferentiable):
     """Scaled squared distances of the continuous columns plus weighted mismatches of the others."""
 
-    def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
+    def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
         numbers, self._left = kernel.parts(X)
         new, self._right = (None, self._left) if X_new is None else kernel.parts(X_new)
@@ -179,7 +183,7 @@ class _Mixed(LogDifferentiable):
 
     def pull_log(self, rows: slice, cols: slice, M: Array) -> Array:
         # dlog K / dlog l_k is the term of column k itself, as in `log_gradient`
-        gradient: list[Any] = []
+        gradient: list[float] = []
         if self._free[0] and self._each[0]:
             gradient.extend(inner(M, term) for term in self._mismatches(rows, cols))
         elif self._free[0]:
@@ -191,7 +195,7 @@ class _Mixed(LogDifferentiable):
         return np.array(gradient)
 
 
-def _check_size(argument: str, value: Any, expected: int, kind: str) -> None:
+def _check_size(argument: str, value: ArrayLike, expected: int, kind: str) -> None:
     if np.ndim(value) > 1 or np.size(value) not in (1, expected):
         raise ValueError(
             f"{argument} has shape {np.shape(value)}, but MixedRBF has {expected} {kind} columns: "
@@ -200,5 +204,5 @@ def _check_size(argument: str, value: Any, expected: int, kind: str) -> None:
 
 
 @binds(MixedRBF)
-def _bind_mixed(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_mixed(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return _Mixed(kernel, X, X_new)

@@ -3,12 +3,14 @@
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.kernels.tiles import BoundKernel, binds
 from gpclass.linalg import Array
 
-_SYMMETRY = 1e-10
+# Rows of a table.
+Chosen = slice | NDArray[np.intp] | NDArray[np.bool_]
 
 
 @final
@@ -32,7 +34,9 @@ class Precomputed(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         # scikit-learn reads the parameters from the signature, and object's own has *args
         super().__init__()
 
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Return the Gram matrix (n, n), or (n, m) against the rows of Y."""
         K = square_gram(X)
         if Y is not None:
@@ -55,13 +59,13 @@ class Precomputed(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         return "Precomputed()"
 
 
-def uses_precomputed(kernel: Any) -> bool:
+def uses_precomputed(kernel: Kernel) -> bool:
     """Whether the inputs of a kernel expression are Gram matrices."""
     parts = kernel.get_params(deep=True).values()
     return any(isinstance(part, Precomputed) for part in (kernel, *parts))
 
 
-def square_gram(X: Any) -> Array:
+def square_gram(X: ArrayLike) -> Array:
     """X as a float64 matrix, or a ValueError where it is not square."""
     K = np.asarray(X, dtype=np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
@@ -72,7 +76,7 @@ def square_gram(X: Any) -> Array:
     return K
 
 
-def against_training(n: int, X_new: Any) -> Array:
+def against_training(n: int, X_new: ArrayLike) -> Array:
     """Cut new rows to the part (m, n) that faces the n training points."""
     rows = np.asarray(X_new, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] not in (n, n + 1):
@@ -83,7 +87,7 @@ def against_training(n: int, X_new: Any) -> Array:
     return rows[:, :n]
 
 
-def new_diagonal(X_new: Any, X_train: Any) -> Array:
+def new_diagonal(X_new: ArrayLike, X_train: ArrayLike) -> Array:
     """``k(x*, x*)`` of new rows: their last column, or the constant training diagonal."""
     K, rows = square_gram(X_train), np.asarray(X_new, dtype=np.float64)
     n, m = len(K), len(against_training(len(K), rows))
@@ -98,7 +102,7 @@ def new_diagonal(X_new: Any, X_train: Any) -> Array:
     return np.full(m, training[0])
 
 
-def validate_precomputed(K: Any) -> Array:
+def validate_precomputed(K: ArrayLike) -> Array:
     """A user's Gram matrix (n, n) as C-contiguous float64.
 
     Raises ValueError if it is not square, finite and symmetric to 1e-10 of its largest entry, or
@@ -110,7 +114,7 @@ def validate_precomputed(K: Any) -> Array:
     largest = np.abs(matrix).max(initial=0.0)
     # halves: a difference of finite numbers may overflow
     half_gap = np.abs(0.5 * matrix - 0.5 * matrix.T).max(initial=0.0)
-    if half_gap > 0.5 * _SYMMETRY * largest:
+    if half_gap > 0.5e-10 * largest:
         raise ValueError(
             f"X, the Gram matrix, is not symmetric: |X - X.T| / 2 reaches {half_gap:.3g} where the "
             f"largest entry is {largest:.3g}"
@@ -124,7 +128,7 @@ def validate_precomputed(K: Any) -> Array:
     return matrix
 
 
-def take(kernel: Any, X: Any, rows: Any) -> Any:
+def take(kernel: Kernel, X: Any, rows: Chosen) -> Any:
     """Training inputs restricted to some rows (slice, numbers or booleans).
 
     For `Precomputed`, both axes of the Gram matrix are. A sequence that is no array becomes a list.
@@ -138,7 +142,7 @@ def take(kernel: Any, X: Any, rows: Any) -> Any:
     return [X[i] for i in np.arange(len(X))[rows]]
 
 
-def restrict(kernel: Any, X_new: Any, rows: Any, n_train: int) -> Any:
+def restrict(kernel: Kernel, X_new: Any, rows: Chosen, n_train: int) -> Any:
     """New inputs as a model that was trained on ``take(kernel, X, rows)`` takes them.
 
     Of `Precomputed` the columns of the rows, and of the variances if given; else X_new itself.
@@ -168,6 +172,6 @@ class _Given(BoundKernel):
 
 
 @binds(Precomputed)
-def _bind_precomputed(kernel: Any, X: Any, X_new: Any | None) -> BoundKernel:
+def _bind_precomputed(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
     K = square_gram(X)
     return _Given(K if X_new is None else against_training(len(K), X_new).T)

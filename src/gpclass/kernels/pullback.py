@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.kernels.evaluate import quiet
 from gpclass.kernels.tiles import bind, lower_tiles, read_inputs
 from gpclass.linalg import Array
 
 
-def pullback(kernel: Any, X: Any, G: Array, K: Array | None = None) -> Array:
+def pullback(kernel: Kernel, X: Any, G: Array, K: Array | None = None) -> Array:
     """Gradient of ``sum_ij G_ij K_ij(theta)`` by the kernel's free log-hyperparameters.
 
     With ``G = dlogZ/dK`` this is the gradient of the evidence by theta (RW06 eq. 5.9 for

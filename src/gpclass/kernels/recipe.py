@@ -10,7 +10,7 @@ from gpclass.kernels.columns import ColumnKernel
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import Precomputed
 
-KNOWN: Final[dict[str, type[Any]]] = {
+KNOWN: Final[dict[str, type[Kernel]]] = {
     **{kind.__name__: kind for kind in (ColumnKernel, MixedRBF, Precomputed)},
     **{
         name: kind
@@ -20,7 +20,7 @@ KNOWN: Final[dict[str, type[Any]]] = {
 }
 
 
-def to_recipe(kernel: Any) -> Any:
+def to_recipe(kernel: Kernel) -> Any:
     """Turn a kernel, or a list of them, into a dict of its class's name and its parameters.
 
     A user's own class is returned as it is.
@@ -36,7 +36,7 @@ def to_recipe(kernel: Any) -> Any:
     }
 
 
-def from_recipe(recipe: Any) -> Any:
+def from_recipe(recipe: object) -> Any:
     """Build the kernel of a recipe; anything else is returned as it is."""
     if isinstance(recipe, list):
         return [from_recipe(one) for one in recipe]

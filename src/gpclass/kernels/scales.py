@@ -1,14 +1,15 @@
 """Which length-scale of a kernel expression belongs to which column of the table."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
     Exponentiation,
+    Kernel,
     Product,
     Sum,
     WhiteKernel,
@@ -40,7 +41,7 @@ class ColumnScale(NamedTuple):
     matters: bool
 
 
-def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
+def column_scales(kernel: Kernel, X: Array) -> list[ColumnScale]:
     """Length-scales that belong to one column of X (n, d) each.
 
     Those of RBF, Matern and MixedRBF are known, in sums, products, powers and `ColumnKernel`. A
@@ -67,7 +68,7 @@ def column_scales(kernel: Any, X: Array) -> list[ColumnScale]:
     return found
 
 
-def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
+def columns_as_numbers(kernel: Kernel, n_columns: int) -> set[int]:
     """Columns of a table that a kernel takes for numbers, and does not just compare or leave out.
 
     Examples
@@ -79,7 +80,7 @@ def columns_as_numbers(kernel: Any, n_columns: int) -> set[int]:
     return set(_numbers(kernel, np.arange(n_columns)).tolist())
 
 
-def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
+def _numbers(kernel: Kernel, columns: NDArray[np.intp]) -> NDArray[np.intp]:
     if isinstance(kernel, Sum | Product):
         return np.union1d(_numbers(kernel.k1, columns), _numbers(kernel.k2, columns))
     if isinstance(kernel, Exponentiation):
@@ -92,10 +93,10 @@ def _numbers(kernel: Any, columns: NDArray[Any]) -> NDArray[Any]:
     return columns[:0] if isinstance(kernel, ConstantKernel | WhiteKernel) else columns
 
 
-_Scale = tuple[str, NDArray[Any], float, bool]
+_Scale = tuple[str, NDArray[np.intp], float, bool]
 
 
-def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
+def _walk(kernel: Kernel, prefix: str, columns: NDArray[np.intp]) -> Iterator[_Scale]:
     """Parameter, its columns, value and whether they are discrete, of ``columns`` that it sees."""
     if isinstance(kernel, Sum | Product):
         yield from _walk(kernel.k1, f"{prefix}k1__", columns)
@@ -121,7 +122,10 @@ def _walk(kernel: Any, prefix: str, columns: NDArray[Any]) -> Iterator[_Scale]:
 
 
 def _each(
-    name: str, scale: Any, columns: Sequence[Any] | NDArray[Any], discrete: bool
+    name: str,
+    scale: ArrayLike,
+    columns: Sequence[NDArray[np.intp]] | NDArray[np.intp],
+    discrete: bool,
 ) -> Iterator[_Scale]:
     scales = np.ravel(scale)
     if len(scales) == len(columns):

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from gpclass.linalg import Array
 
+# Positions or names of columns.
+Columns = int | str | Sequence[int | str]
+
 
 def as_list(columns: Any) -> list[Any]:
     """Columns as a list, also where just one is given."""
@@ -15,12 +18,12 @@ def as_list(columns: Any) -> list[Any]:
     return [int(one) if isinstance(one, np.integer) else one for one in given]
 
 
-def has_names(columns: Any) -> bool:
+def has_names(columns: Columns) -> bool:
     """Whether a column is given by its name."""
     return any(isinstance(column, str) for column in as_list(columns))
 
 
-def find(columns: Any, names: Sequence[str] | None) -> list[int]:
+def find(columns: Columns, names: Sequence[str] | None) -> list[int]:
     """Positions of columns in a table of these names; ValueError where one is not there.
 
     TypeError for what is neither a name nor a number.
@@ -44,7 +47,7 @@ def find(columns: Any, names: Sequence[str] | None) -> list[int]:
     return found
 
 
-def pick(columns: Any, positions: Any, n_columns: int) -> NDArray[np.intp]:
+def pick(columns: Columns, positions: Sequence[int] | None, n_columns: int) -> NDArray[np.intp]:
     """Positions of the columns from 0 on; ``positions`` are those of named columns."""
     if positions is None:
         positions = find(columns, None)

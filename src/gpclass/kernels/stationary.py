@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from scipy.special import gamma, kv, kve
-from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel, Matern, RationalQuadratic
 
 from gpclass.kernels.distances import Distances
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds
@@ -120,7 +120,7 @@ _MATERN = {
 class _Radial(LogDifferentiable):
     """``k(r^2)`` with one length-scale or one a column."""
 
-    def __init__(self, kernel: Any, X: Array, X_new: Array | None, profile: Profile) -> None:
+    def __init__(self, kernel: Kernel, X: Array, X_new: Array | None, profile: Profile) -> None:
         self.n_theta = int(kernel.n_dims)
         self._ard = bool(kernel.anisotropic)
         self._profile = profile
@@ -147,7 +147,7 @@ class _Radial(LogDifferentiable):
 class _RationalQuadratic(LogDifferentiable):
     """``(1 + q)^-alpha``, ``q = r^2 / (2 alpha)`` (RW06 eq. 4.19)."""
 
-    def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
+    def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
         self._alpha = float(kernel.alpha)
         settings = kernel.hyperparameter_alpha, kernel.hyperparameter_length_scale
@@ -182,7 +182,7 @@ class _RationalQuadratic(LogDifferentiable):
 class _ExpSineSquared(LogDifferentiable):
     """``exp(-2 sin^2(a) / l^2)``, ``a = pi r / p`` (RW06 eq. 4.31); valid in one column only."""
 
-    def __init__(self, kernel: Any, X: Array, X_new: Array | None) -> None:
+    def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
         self.n_theta = int(kernel.n_dims)
         self._scale = float(kernel.length_scale)
         self._period = float(kernel.periodicity)
@@ -220,23 +220,23 @@ class _ExpSineSquared(LogDifferentiable):
 
 
 @binds(RBF)
-def _bind_rbf(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_rbf(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return _Radial(kernel, X, X_new, _RBF)
 
 
 @binds(Matern)
-def _bind_matern(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_matern(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     profile = _MATERN.get(kernel.nu)
     return _Radial(kernel, X, X_new, _matern(kernel.nu) if profile is None else profile)
 
 
 @binds(RationalQuadratic)
-def _bind_rational_quadratic(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_rational_quadratic(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     if np.size(kernel.length_scale) > 1:
         raise ValueError("RationalQuadratic takes one length_scale, not one a column")
     return _RationalQuadratic(kernel, X, X_new)
 
 
 @binds(ExpSineSquared)
-def _bind_exp_sine_squared(kernel: Any, X: Array, X_new: Array | None) -> BoundKernel:
+def _bind_exp_sine_squared(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
     return _ExpSineSquared(kernel, X, X_new)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, final
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.linalg import Array, blocks
 
@@ -63,7 +64,7 @@ class LogDifferentiable(BoundKernel):
 class _Opaque(BoundKernel):
     """A kernel that is known by its calls alone; whole matrices are evaluated once and kept."""
 
-    def __init__(self, kernel: Any, X: Any, X_new: Any | None) -> None:
+    def __init__(self, kernel: Kernel, X: Any, X_new: Any | None) -> None:
         self.n_theta = int(kernel.n_dims)
         self._kernel, self._X, self._X_new = kernel, X, X_new
         self._values: Array | None = None
@@ -88,11 +89,11 @@ class _Opaque(BoundKernel):
         return np.asarray(np.einsum("ij,ijk->k", G, self._gradients[rows, cols]))
 
 
-_RULES: dict[type[Any], Callable[..., BoundKernel]] = {}
+_RULES: dict[type[Kernel], Callable[..., BoundKernel]] = {}
 Rule = TypeVar("Rule", bound=Callable[..., BoundKernel])
 
 
-def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
+def binds(kernel_class: type[Kernel]) -> Callable[[Rule], Rule]:
     """Register a rule ``(kernel, X, X_new or None) -> BoundKernel`` for a kernel class.
 
     It does not serve subclasses that define their own ``__call__``.
@@ -105,7 +106,7 @@ def binds(kernel_class: Any) -> Callable[[Rule], Rule]:
     return register
 
 
-def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
+def bind(kernel: Kernel, X: Any, X_new: Any | None = None) -> BoundKernel:
     """Bind a kernel to training inputs, and to new inputs for the columns if given."""
     cls = type(kernel)
     owner = next((c for c in cls.__mro__ if c in _RULES), None)
@@ -114,7 +115,7 @@ def bind(kernel: Any, X: Any, X_new: Any | None = None) -> BoundKernel:
     return _RULES[owner](kernel, X, X_new)
 
 
-def read_inputs(kernel: Any, X: Any) -> Any:
+def read_inputs(kernel: Kernel, X: Any) -> Any:
     """Read inputs as the kernel takes them: a C-contiguous float64 table, or the objects."""
     if not kernel.requires_vector_input:
         return X

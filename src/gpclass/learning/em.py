@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class ExpectationMaximisation(Learner):
         problem: Problem,
         starts: Array,
         *,
-        init: Any = None,
+        init: object = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -106,7 +106,7 @@ def _run(
     settings: ExpectationMaximisation,
     problem: Problem,
     start: Array,
-    init: Any,
+    init: object,
     progress: Progress | None,
 ) -> RunResult:
     """One run of EM from one start."""

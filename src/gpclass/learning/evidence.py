@@ -55,7 +55,7 @@ class MaximiseEvidence(Learner):
         problem: Problem,
         starts: Array,
         *,
-        init: Any = None,
+        init: object = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -66,7 +66,11 @@ class MaximiseEvidence(Learner):
 
 
 def _run(
-    learner: MaximiseEvidence, problem: Problem, start: Array, init: Any, progress: Progress | None
+    learner: MaximiseEvidence,
+    problem: Problem,
+    start: Array,
+    init: object,
+    progress: Progress | None,
 ) -> RunResult:
     """One optimisation from one start."""
     objective = Objective(problem, init, progress, learner.hyperprior)

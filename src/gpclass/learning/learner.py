@@ -113,7 +113,7 @@ class Learner(ABC):
         problem: Problem,
         starts: Array,
         *,
-        init: Any = None,
+        init: object = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -148,7 +148,7 @@ class KeepFixed(Learner):
         problem: Problem,
         starts: Array,
         *,
-        init: Any = None,
+        init: object = None,
         n_jobs: int | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -159,7 +159,7 @@ class KeepFixed(Learner):
         return Learned((node,))
 
 
-def node_at(problem: Problem, theta: Array, init: Any) -> Node:
+def node_at(problem: Problem, theta: Array, init: object) -> Node:
     """Evaluate at theta, and refuse a kernel that is not positive semi-definite."""
     return Node.of(theta, problem.evaluate(theta, gradient=False, init=init, check=True))
 

@@ -43,7 +43,7 @@ class Objective:
     """
 
     problem: Problem
-    init: Any = None
+    init: object = None
     progress: Progress | None = None
     hyperprior: HyperPrior | None = None
     best: Point | None = None
@@ -146,6 +146,14 @@ def report(objective: Objective, start: Array, chosen: Point | None, message: st
     return RunResult(run, chosen)
 
 
+def near_bounds(theta: Array, bounds: Array) -> NDArray[np.bool_]:
+    """Whether entries of theta (p,) lie on their lower and their upper bound, shape (p, 2).
+
+    The measure and the order of its arguments are those of scikit-learn's own warning.
+    """
+    return np.isclose(bounds, theta[:, None])
+
+
 def at_bounds(theta: Array, bounds: Array) -> tuple[int, ...]:
-    """Indices of the entries that lie on a bound, by scikit-learn's own measure."""
-    return tuple(int(i) for i in np.flatnonzero(np.isclose(theta[:, None], bounds).any(axis=1)))
+    """Indices of the entries that lie on a bound."""
+    return tuple(int(i) for i in np.flatnonzero(near_bounds(theta, bounds).any(axis=1)))

@@ -142,7 +142,7 @@ class Problem(ABC):
         return replace(self, kernel=kernel, likelihood=likelihood)  # type: ignore[type-var]
 
     def evaluate(
-        self, theta: Array, *, gradient: bool = True, init: Any = None, check: bool = False
+        self, theta: Array, *, gradient: bool = True, init: object = None, check: bool = False
     ) -> Evaluation:
         """Evidence (and its gradient) at theta, with inference started at ``init``.
 
@@ -246,6 +246,6 @@ class BinaryProblem(Problem):
         """Gradient by the kernel's theta."""
         return self.prior_form.pull(self.kernel, self.inputs, prior, G)
 
-    def cross(self, X_new: Any) -> tuple[Any, Array]:
+    def cross(self, X_new: Any) -> tuple[Array, Array]:
         """Covariance of training and new inputs, and prior variances of the new."""
         return self.prior_form.cross(self.kernel, self.inputs, X_new)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from gpclass.learning.problem import Problem
 
 Array = NDArray[np.float64]
 # One optimisation of a problem from a start, with sites for the first inference; picklable.
-Run = Callable[[Problem, Array, Any, Progress | None], RunResult]
+Run = Callable[[Problem, Array, object, Progress | None], RunResult]
 
 
 def from_every_start(
@@ -24,7 +23,7 @@ def from_every_start(
     problem: Problem,
     starts: Array,
     *,
-    init: Any,
+    init: object,
     n_jobs: int | None,
     progress: Progress | None,
 ) -> Learned:
@@ -62,7 +61,7 @@ def learn_all(
     learners: Sequence[Learner],
     problems: Sequence[Problem],
     starts: Sequence[Array],
-    inits: Sequence[Any],
+    inits: Sequence[object],
     *,
     n_jobs: int | None,
     progress: Progress,
@@ -86,6 +85,6 @@ def learn_all(
 
 
 def _learn(
-    progress: Progress | None, learner: Learner, problem: Problem, starts: Array, init: Any
+    progress: Progress | None, learner: Learner, problem: Problem, starts: Array, init: object
 ) -> Learned:
     return learner.learn(problem, starts, init=init, n_jobs=1, progress=progress)

@@ -26,6 +26,8 @@ Sites = slice | NDArray[np.intp] | tuple[NDArray[np.intp], None]
 # k(f), k'(f), k''(f) at latent values f of the sites named: the exponent next to the Gaussian.
 Exponent = Callable[[Array, Sites], tuple[Array, Array, Array]]
 
+# Nodes of a panel (Gauss-Legendre). The interval ends where the integrand has fallen by exp(-38)
+# from its mode, which is below rounding: RADIUS deviations for a Gaussian.
 ORDER: Final = 24
 DROP: Final = 38.0
 RADIUS: Final = float(np.sqrt(2.0 * DROP))

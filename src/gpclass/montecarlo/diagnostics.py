@@ -6,6 +6,7 @@ import numpy as np
 
 from gpclass.linalg import Array
 
+# Draws a chain below which its halves have no variance.
 MIN_DRAWS: Final = 4
 
 

@@ -1,7 +1,7 @@
 """Monte Carlo as an inference method: samples for predictions, annealing for the evidence."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, final
+from typing import ClassVar, Final, Literal, NoReturn, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,9 +63,9 @@ class MonteCarloApproximation:
         """What a saved model needs, with K, to predict: samples in the place of sites."""
         return self.posterior.samples
 
-    def likelihood_gradient(self) -> Any:
+    def likelihood_gradient(self) -> NoReturn:
         """Raise, as `evidence_pullback` does."""
-        return self.evidence_pullback()
+        self.evidence_pullback()
 
     @property
     def n_factorisations(self) -> int:
@@ -77,7 +77,7 @@ class MonteCarloApproximation:
         """Whether the chains were long enough."""
         return self.outcome.converged
 
-    def evidence_pullback(self) -> Any:
+    def evidence_pullback(self) -> NoReturn:
         """Raise ValueError: there is none."""
         raise ValueError(NO_GRADIENT)
 

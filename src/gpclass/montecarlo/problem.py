@@ -59,7 +59,10 @@ class LatentProblem:
 
 
 def make_problem(
-    K: Any, y: ArrayLike, likelihood: Likelihood | ClassLikelihood, weights: ArrayLike | None
+    K: Any,
+    y: ArrayLike,
+    likelihood: Likelihood | ClassLikelihood,
+    weights: ArrayLike | None,
 ) -> LatentProblem:
     """Check the arguments and factorise the prior; a `ClassLikelihood` makes it one of classes."""
     if isinstance(likelihood, ClassLikelihood):

@@ -16,7 +16,7 @@ from gpclass.priors.classes import ClassPrior, ClassSites
 
 # Inverse temperatures of the proposals are (k / 16)^3; between 20 and 40 of them none was better.
 N_PROPOSALS: Final = 16
-# Proposals shape moves and leave their target alone, so that few digits of EP do.
+# Proposals do not change the target of the chains, so that few digits of EP are enough.
 PROPOSAL_TOL: Final = 1e-3
 
 

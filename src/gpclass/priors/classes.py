@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
@@ -236,14 +237,14 @@ class DenseClasses(JointPriorForm):
     """Whole covariance matrices in memory: one that the classes share, or one a class."""
 
     def make(
-        self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
+        self, kernels: Sequence[Kernel], n_classes: int, X: Any, jitters: Sequence[float]
     ) -> ClassPrior:
         """`ClassPrior` of the kernels at the inputs X."""
         covariances = [jittered(k, X, jitter) for k, jitter in zip(kernels, jitters, strict=True)]
         held = covariances if len(kernels) > 1 else covariances[0]
         return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
 
-    def pull(self, kernels: Sequence[Any], X: Any, prior: ClassPrior, G: Array) -> Array:
+    def pull(self, kernels: Sequence[Kernel], X: Any, prior: ClassPrior, G: Array) -> Array:
         """Gradient by the theta of each kernel in turn."""
         each = G[None] if G.ndim == 2 else G
         known = prior.covariances[: len(each)]
@@ -253,7 +254,7 @@ class DenseClasses(JointPriorForm):
         ]
         return np.concatenate(parts)
 
-    def cross(self, kernels: Sequence[Any], X: Any, X_new: Any) -> tuple[Any, Array]:
+    def cross(self, kernels: Sequence[Kernel], X: Any, X_new: Any) -> tuple[Any, Array]:
         """Covariances with the training inputs and variances: of all classes, or of each."""
         crosses = [cross(kernel, X, X_new) for kernel in kernels]
         variances = [diagonal(kernel, X_new, X) for kernel in kernels]

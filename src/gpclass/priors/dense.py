@@ -37,6 +37,14 @@ class DenseFactor(SiteFactor):
     Without negative precisions M is ``B = I + S K S`` (RW06 eq. 3.26). In general
     ``R = S M^-1 S``, ``S Sigma S = J - J M^-1 J`` and ``|I + T K| = |det M|``. The posterior is
     proper if and only if M is quasi-definite with the signs J.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+    tau : ndarray of shape (n,)
+        Site precisions of any sign.
+    scaled : Definite or QuasiDefinite
+        The factor of M.
     """
 
     K: Array
@@ -297,7 +305,17 @@ def jittered(kernel: Kernel, X: Any, jitter: float) -> Array:
 @final
 @dataclass(frozen=True)
 class Dense(PriorForm):
-    """The exact form: `DensePrior` on the kernel matrix."""
+    """The exact form: `DensePrior` on the kernel matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.priors import Dense
+    >>> Dense().make(4.0 * RBF(1.0), np.array([[0.0], [1.0]]), 0.0).K.round(3)
+    array([[4.   , 2.426],
+           [2.426, 4.   ]])
+    """
 
     def make(self, kernel: Kernel, X: Any, jitter: float) -> DensePrior:
         """Evaluate the kernel."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.linalg import Array
 
@@ -138,14 +139,14 @@ class JointPriorForm(ABC):
 
     @abstractmethod
     def make(
-        self, kernels: Sequence[Any], n_classes: int, X: Any, jitters: Sequence[float]
+        self, kernels: Sequence[Kernel], n_classes: int, X: Any, jitters: Sequence[float]
     ) -> JointPrior:
         """Prior at the inputs X, with each kernel's jitter added to its variances."""
 
     @abstractmethod
-    def pull(self, kernels: Sequence[Any], X: Any, prior: Any, G: Any) -> Array:
+    def pull(self, kernels: Sequence[Kernel], X: Any, prior: Any, G: Any) -> Array:
         """Gradient by the theta of each kernel in turn, from `JointFactor.pullback`."""
 
     @abstractmethod
-    def cross(self, kernels: Sequence[Any], X: Any, X_new: Any) -> tuple[Any, Array]:
+    def cross(self, kernels: Sequence[Kernel], X: Any, X_new: Any) -> tuple[Any, Array]:
         """``K_cross`` and ``k_diag`` as `JointFactor.predict` takes them."""

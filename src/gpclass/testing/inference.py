@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gpclass.inference import Approximation, InferenceMethod
 from gpclass.likelihoods import Likelihood
@@ -82,7 +83,7 @@ class _Laws:
     def run(self, K: Array, y: Array, **options: Any) -> Approximation:
         return self.method(K, y, self.likelihood, **options)
 
-    def close(self, law: str, got: Any, want: Any) -> None:
+    def close(self, law: str, got: ArrayLike, want: ArrayLike) -> None:
         check_close(f"{law} ({self.where})", got, want, self.rtol, 1.0)
 
     def check(self, K: Array) -> None:

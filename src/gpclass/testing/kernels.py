@@ -4,6 +4,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.kernels import cross, diagonal, evaluate, pullback
 from gpclass.linalg import Array, symmetric_eigen
@@ -13,7 +15,7 @@ from gpclass.testing.comparison import difference
 _STEP = 5e-5
 
 
-def check_kernel(kernel: Any, X: Any) -> None:
+def check_kernel(kernel: Kernel, X: Any) -> None:
     """Check a kernel on some inputs against the laws that gpclass relies on.
 
     With K = ``kernel(X)`` and a fixed random symmetric G, in this order:
@@ -61,7 +63,7 @@ def check_kernel(kernel: Any, X: Any) -> None:
         _check_gradient(composed, X, prefix=f"{law}: ")
 
 
-def _check_values(kernel: Any, X: Any) -> None:
+def _check_values(kernel: Kernel, X: Any) -> None:
     K = np.asarray(kernel(X), dtype=np.float64)
     n = len(X)
     if K.shape != (n, n) or not np.isfinite(K).all():
@@ -81,7 +83,7 @@ def _check_values(kernel: Any, X: Any) -> None:
     _agree("cross: gpclass.kernels.cross", cross(kernel, X, X)[apart], K[apart], 1e-10)
 
 
-def _check_theta(kernel: Any, X: Any) -> None:
+def _check_theta(kernel: Kernel, X: Any) -> None:
     theta = np.array(kernel.theta)
     if kernel.bounds.size != 2 * theta.size:
         raise AssertionError(
@@ -95,7 +97,7 @@ def _check_theta(kernel: Any, X: Any) -> None:
     _agree("theta: the original's theta after cloning", kernel.theta, theta, 0.0)
 
 
-def _check_gradient(kernel: Any, X: Any, prefix: str = "") -> None:
+def _check_gradient(kernel: Kernel, X: Any, prefix: str = "") -> None:
     n, theta = len(X), np.array(kernel.theta)
     G = np.random.default_rng(0).standard_normal((n, n))
     G += G.T
@@ -124,11 +126,17 @@ def _check_gradient(kernel: Any, X: Any, prefix: str = "") -> None:
         _agree(prefix + law, value, differences, 1e-5 * scale + rounding, absolute=True)
 
 
-def _clone(kernel: Any, theta: Array) -> Any:
+def _clone(kernel: Kernel, theta: Array) -> Kernel:
     return kernel.clone_with_theta(theta.copy())
 
 
-def _agree(law: str, value: Any, expected: Any, tolerance: Any, absolute: bool = False) -> None:
+def _agree(
+    law: str,
+    value: ArrayLike,
+    expected: ArrayLike,
+    tolerance: float | Array,
+    absolute: bool = False,
+) -> None:
     value, expected = np.asarray(value, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     if value.shape != expected.shape:
         raise AssertionError(f"{law} has shape {value.shape}, expected {expected.shape}")

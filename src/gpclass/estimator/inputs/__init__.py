@@ -33,6 +33,6 @@ __all__ = [
 KINDS: tuple[type[Inputs], ...] = (CovarianceMatrix, MixedTable, CodedFrame, FloatTable, Objects)
 
 
-def inputs_of(kernel: Any, X: Any) -> Inputs:
+def inputs_of(kernel: object, X: Any) -> Inputs:
     """Return a new object of the kind that X is, by the estimator's argument ``kernel``."""
     return next(kind for kind in KINDS if kind.takes(kernel, X))()

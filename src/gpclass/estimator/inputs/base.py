@@ -19,7 +19,7 @@ class Inputs(ABC):
 
     @classmethod
     @abstractmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether an X of this kind goes with the estimator's argument ``kernel``."""
 
     @abstractmethod
@@ -32,8 +32,8 @@ class Inputs(ABC):
     def rescale(self, X: Any, used: NDArray[np.intp] | None) -> Any:
         """Learn units and levels of the rows ``used`` (None: all); return all n rows for kernels.
 
-        The default is for kinds that have no units. For the others a row of weight two must count
-        as one of weight one does, or weights would be no repetition.
+        The default is for kinds that have no units. In the others a row of weight two must have the
+        effect of the same row given twice.
         """
         return X
 

@@ -30,7 +30,7 @@ class CodedFrame(Inputs):
     """
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether the kernels are functions of vectors and X is a frame with text in it."""
         if not (is_frame(X) and takes_vectors(kernel)):
             return False

@@ -52,7 +52,7 @@ def as_table(X: Any, estimator: BaseEstimator) -> Any:
             )
         X = X.toarray()
     if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "USO":
-        X = np.array(X, dtype=object)  # numbers and None beside text stay what they are
+        X = np.array(X, dtype=object)  # numbers and None are not made text
     return check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
 
 

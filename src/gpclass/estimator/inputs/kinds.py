@@ -18,7 +18,7 @@ class FloatTable(Inputs):
     """Rows of numbers, as float64."""
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether the kernels are functions of vectors."""
         return takes_vectors(kernel)
 
@@ -40,7 +40,7 @@ class CovarianceMatrix(Inputs):
     """The covariances themselves: ``kernel="precomputed"``."""
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether the kernel is "precomputed"."""
         return is_precomputed(kernel)
 
@@ -62,7 +62,7 @@ class Objects(Inputs):
     """Anything that the kernel takes: strings, sequences, graphs, rows of mixed types."""
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether a kernel is no function of vectors."""
         return not takes_vectors(kernel)
 
@@ -90,7 +90,7 @@ def refuse_gaps(X: Any) -> None:
             )
 
 
-def is_precomputed(kernel: Any) -> bool:
+def is_precomputed(kernel: object) -> bool:
     """Whether X is the covariance matrix itself."""
     if isinstance(kernel, str):
         return kernel == "precomputed"
@@ -99,7 +99,7 @@ def is_precomputed(kernel: Any) -> bool:
     return isinstance(kernel, Kernel) and uses_precomputed(kernel)
 
 
-def takes_vectors(kernel: Any) -> bool:
+def takes_vectors(kernel: object) -> bool:
     """Whether X is a table of numbers."""
     if isinstance(kernel, list | tuple):
         return all(takes_vectors(one) for one in kernel)

@@ -1,4 +1,4 @@
-"""The table of ``kernel=None``: any columns, as one matrix in which a distance has no unit."""
+"""The table of ``kernel=None``: columns of any type, as one matrix without units."""
 
 from typing import Any, Final, Self, final
 
@@ -38,17 +38,17 @@ class MixedTable(Inputs):
     Its columns are, in this order:
 
     - Each column of numbers, standardised. Centre and scale are those of the *distinct* training
-      rows of positive weight, so that a weight stays a repetition. A missing entry is at the
-      centre. A constant column is left out.
+      rows of positive weight, so that a weight of two is the same as the row given twice. A
+      missing entry is at the centre. A constant column is left out.
     - For each column of numbers with missing entries in these rows, 1 where the entry is missing,
       else 0. A column without any entry is left out.
     - For each column of levels and each level that training has ("missing" is one of them),
       ``sqrt(1/2)`` in rows of that level, else 0: two levels have the distance 1. A level that
-      training lacks is the point that has the distance 1 from all. One level alone is left out.
+      training lacks has the distance 1 from all of them. One level alone is left out.
     """
 
     @classmethod
-    def takes(cls, kernel: Any, X: Any) -> bool:
+    def takes(cls, kernel: object, X: Any) -> bool:
         """Whether the kernel is the default."""
         return kernel is None
 

@@ -11,6 +11,7 @@ from gpclass.linalg import Array, inner
 from gpclass.priors import Prior, SiteFactor
 from gpclass.priors.joint import Preconditioner
 
+# Spacing of float64 at one.
 EPS: Final = float(np.finfo(np.float64).eps)
 # Halvings of a step in a line search; 2^-40 of a step changes nothing that float64 can tell.
 MAX_HALVINGS: Final = 40

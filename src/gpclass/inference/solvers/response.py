@@ -129,7 +129,7 @@ def newton_steps_to(
 ) -> tuple[Sweep, int]:
     """`newton_steps`, the first of which leads from a sweep to ``sites``.
 
-    The sweep that comes back may be without its covariance: beside K, two factors and one inverse
+    The sweep that comes back may be without its covariance: next to K, two factors and one inverse
     are held at a time where the one given is without it too.
     """
     made = 0
