@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC
 
 from gpclass import GaussianProcessClassifier
+from gpclass.inference import Laplace
 from gpclass.kernels import median_distance
 
 Maker = Callable[[Any, Any], Any]
@@ -130,6 +131,7 @@ def _named_levels(frame: pd.DataFrame) -> pd.DataFrame:
 MODELS: Final[dict[str, Maker]] = {
     "gpclass": _ours(),
     "gpclass, Laplace": _ours(inference="laplace"),
+    "gpclass, variational": _ours(inference=Laplace(marginals="variational")),
     "gpclass, one RBF": _one_scale,
     "scikit-learn GP": _sklearn_gp,
     "logistic regression": _logistic,

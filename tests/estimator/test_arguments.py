@@ -105,7 +105,7 @@ def test_mcmc_is_seeded_by_random_state(random_state, seed):
         ("inference", "lap", [*METHODS, "mcmc"]),
         ("likelihood", "softmax", LIKELIHOODS),
         ("multi_class", "softmax", (*JOINT, *DECOMPOSITIONS)),
-        ("learning", "nuts", ["evidence", "em"]),
+        ("learning", "sgd", ["evidence", "loo", "ccd", "nuts", "em"]),
         ("kernel", "rbf", ["precomputed"]),
         ("inducing", 10, ["None"]),
         ("hyperprior", "strong", ["auto", "weak"]),

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference import EP
+from gpclass.inference import EP, nested
 from gpclass.inference.nested import nested_ep
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
@@ -216,6 +216,15 @@ NINE = [
 ]
 
 
+@pytest.fixture(params=["one matrix", "by classes"])
+def both_forms(request, monkeypatch):
+    """With few latents as one matrix, as `nested_ep` does, and by the classes all the same."""
+    if request.param == "by classes":
+        monkeypatch.setattr(nested, "FEW_LATENTS", 0)
+        monkeypatch.setattr(nested, "FEW_OF_THREE", 0)
+
+
+@pytest.mark.usefixtures("both_forms")
 @pytest.mark.parametrize("case", NINE, ids=str)
 def test_is_binary_ep_on_the_differences(case):
     n, n_classes, shared, signal, length, seed = case
@@ -259,6 +268,7 @@ def moved_evidence(Ks, directions, shared, codes, t, weights=None):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("both_forms")
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "one a class"])
 @pytest.mark.parametrize("signal", [0.5, 3.0, 30.0])
 def test_gradient_agrees_with_differences(shared, signal):

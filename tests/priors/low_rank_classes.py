@@ -43,6 +43,12 @@ class LowRankFactor(JointFactor):
         found[np.arange(len(codes)), codes] = 0.0
         return found
 
+    def marginals(self):
+        Delta = self.prior.delta[:, :, None] * np.eye(len(self.d.T))
+        own = Delta - np.einsum("icd,ice,ief->idf", Delta, self.A, Delta)
+        reach = self.prior.V - Delta @ self.AV
+        return own + np.einsum("ick,kl,idl->icd", reach, self.S, reach)
+
     def pullback(self, a, mean_adjoint=None):
         FV = self.AV @ self.S
         F_diagonal = np.einsum("icc->ic", self.A) - np.einsum("ick,ick->ic", FV, self.AV)

@@ -103,6 +103,13 @@ def test_variances_of_differences(pair):
         np.testing.assert_allclose(got[i], want, rtol=1e-10, atol=1e-12)
 
 
+def test_marginals_of_the_rows(pair):
+    _, factor, dense = pair
+    blocks = [[np.diagonal(dense.block(dense.Sigma, c, k)) for k in range(C)] for c in range(C)]
+    want = np.array(blocks).transpose(2, 0, 1)
+    np.testing.assert_allclose(factor.marginals(), want, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("with_mean", [False, True])
 def test_pullback(pair, with_mean):
     prior, factor, dense = pair

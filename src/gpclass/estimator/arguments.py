@@ -15,17 +15,26 @@ from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVs
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
 from gpclass.learning import (
+    CentralComposite,
     ExpectationMaximisation,
     HyperPrior,
     KeepFixed,
     Learner,
     MaximiseEvidence,
+    MaximiseLeaveOneOut,
+    NoUTurn,
 )
 from gpclass.learning.hyperparameters import parameter_names
 from gpclass.likelihoods import Likelihood, get_likelihood
 from gpclass.montecarlo import MonteCarlo
 
-LEARNINGS: Final = ("evidence", "em")
+LEARNINGS: Final = ("evidence", "loo", "ccd", "nuts", "em")
+# Learners that take an optimizer.
+BY_GRADIENT: Final[dict[str, Any]] = {
+    "evidence": MaximiseEvidence,
+    "loo": MaximiseLeaveOneOut,
+    "ccd": CentralComposite,
+}
 HYPERPRIORS: Final = ("auto", "weak")
 # Iterations that an inference given by name may take, unless the user says otherwise.
 MAX_ITER: Final = 100
@@ -60,7 +69,7 @@ def pick_parts(estimator: BaseEstimator) -> Parts:
         raise ValueError(
             f"inducing={estimator.inducing!r} does not exist; the values that do are: None"
         )
-    learner = _pick_learner(estimator.learning, estimator.optimizer)
+    learner = _pick_learner(estimator.learning, estimator.optimizer, estimator.random_state)
     _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)
     chosen = estimator.categorical_features
@@ -216,7 +225,7 @@ def _pick_inference(
     return given  # type: ignore[no-any-return]
 
 
-def _pick_learner(learning: object, optimizer: Any) -> Learner:
+def _pick_learner(learning: object, optimizer: Any, random_state: Any) -> Learner:
     if isinstance(learning, Learner):
         return learning
     _named("learning", learning, LEARNINGS)
@@ -224,8 +233,10 @@ def _pick_learner(learning: object, optimizer: Any) -> Learner:
         raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
     if optimizer is None:
         return KeepFixed()
-    if learning == "evidence":
-        return MaximiseEvidence(optimizer)
+    if learning == "nuts":
+        return NoUTurn(optimizer, random_state=_seed(random_state))
+    if learning in BY_GRADIENT:
+        return BY_GRADIENT[learning](optimizer)  # type: ignore[no-any-return]
     if callable(optimizer):
         raise ValueError(
             "learning='em' maximises by itself: leave optimizer at 'fmin_l_bfgs_b', or take "

@@ -16,10 +16,12 @@ from gpclass.estimator.model import (
     draw,
     draw_from_settings,
     faced,
+    warn_of_lost_rows,
     warn_of_overflow,
 )
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import SitePosterior
+from gpclass.inference.cavities import Cavities
 from gpclass.kernels import evaluate
 from gpclass.learning import BinaryProblem, Node
 from gpclass.likelihoods import Likelihood
@@ -51,7 +53,7 @@ class BinaryModel(Model):
         prior = problem.prior()
         if isinstance(node.sites, Samples):
             return SamplePosterior.from_samples(prior, node.sites)
-        return problem.posterior(prior, node.sites)
+        return problem.predictive(prior, node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent function at new inputs, each of shape (m,).
@@ -74,6 +76,26 @@ class BinaryModel(Model):
         with np.errstate(divide="ignore"):
             weighted = np.stack(found) + np.log(weights)[:, None, None]
         return np.asarray(np.logaddexp.reduce(weighted, axis=0))
+
+    @property
+    def own_classes(self) -> NDArray[np.intp]:
+        """0 for the label -1, 1 for +1."""
+        return np.asarray((self.problem.y > 0).astype(np.intp))
+
+    def left_out_at(self, setting: Setting) -> Array:
+        """``log P(-1)`` and ``log P(+1)`` under the cavity of a row's whole site, (n, 2)."""
+        _, problem, posterior = setting
+        if isinstance(posterior, SamplePosterior):
+            raise AttributeError(
+                "leave-one-out needs Gaussian sites, and Monte Carlo has samples: take another "
+                "inference, such as 'ep', at the same kernel"
+            )
+        x, v = Cavities.of(posterior.with_covariance(), np.ones(problem.n_rows))
+        lost = ~np.isfinite(v)
+        if lost.any():
+            x, v = np.where(lost, 0.0, x), np.where(lost, UNKNOWN_VARIANCE, v)
+            warn_of_lost_rows(lost)
+        return log_probabilities(problem.likelihood, x, v)
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the latent function at new inputs together, shape (m, n_samples).

@@ -58,8 +58,11 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
             ``EP(schedule="sequential")``, default="ep"
         EP's evidence and probabilities are the closest to the truth; Laplace's method takes about
         half the time. "mcmc" samples, for fixed hyperparameters (``optimizer=None``).
-    learning : {"evidence", "em"} or Learner, default="evidence"
-        How hyperparameters are found: by the evidence's gradient, or by EM (KG06).
+    learning : {"evidence", "loo", "ccd", "nuts", "em"} or Learner, default="evidence"
+        How hyperparameters are found: by the evidence's gradient, by that of the leave-one-out log
+        predictive (binary problems), or by EM (KG06). "ccd" averages predictions over settings
+        around the maximum of the evidence, "nuts" over draws (`pip install 'gpclass[nuts]'`);
+        those at the maximum are reported.
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
         What more than two classes are. "joint": one model of all, the multinomial probit for
         ``inference="ep"``, the softmax for ``"laplace"``, and "differences" for any other
@@ -89,7 +92,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     copy_X_train : bool, default=True
         Whether to keep a copy of X, or X itself.
     random_state : int, RandomState instance or None, default=None
-        Draws the starts of restarts.
+        Draws the starts of restarts, and what "nuts" and "mcmc" draw.
     n_jobs : int, default=None
         Processes for restarts or binary problems. The result does not depend on it.
     verbose : int, default=0
@@ -111,6 +114,13 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     approximation_ : Approximation or list of Approximation
         The posterior at the training rows: its ``log_evidence``, its ``outcome`` (how the inference
         ended), its sites and its ``posterior``. It is computed when it is first asked for.
+    loo_proba_ : ndarray of shape (N, C)
+        Class probabilities of each training row given all others, at the hyperparameters that were
+        learnt from all: from the sites, without another fit. A row is left out with its whole
+        weight; one of weight zero, which the fit left out, has its prediction. Computed when it is
+        first asked for, at about the cost of one evidence with its gradient.
+    loo_log_loss_ : float
+        Mean of ``-log p(y_i | y_-i)`` by the weights of the fit, in nats.
     log_marginal_likelihood_value_ : float
         Evidence in nats; the mean over the binary problems where there are several.
     converged_ : bool

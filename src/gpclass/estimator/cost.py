@@ -18,7 +18,14 @@ from gpclass.estimator.progress import duration
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.inference import EP, Laplace, TangentBound
 from gpclass.inference.joint import MultinomialProbit, Softmax
-from gpclass.learning import JointProblem, KeepFixed, Learner, Problem
+from gpclass.learning import (
+    CentralComposite,
+    JointProblem,
+    KeepFixed,
+    Learner,
+    NoUTurn,
+    Problem,
+)
 from gpclass.linalg import product
 
 # Bytes and operations. Below both nothing is measured, as that would slow a fit of seconds.
@@ -58,10 +65,15 @@ class Cost(NamedTuple):
         at_a_time = 1 if tasks == 1 else min(tasks, effective_n_jobs(n_jobs))
         costs = [_of_evaluation(problem) for problem in problems]
         runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
+        kept = 0.0
+        if isinstance(learner, CentralComposite | NoUTurn):
+            runs += learner.n_evaluations(n_free)
+            # K and a factor of each setting, for predictions
+            kept = learner.n_settings(n_free) * sum(16.0 * one.n_sites**2 for one in problems)
         return cls(
             max(problem.n_rows for problem in problems),
             runs * len(problems),
-            at_a_time * max(n_bytes for n_bytes, _ in costs),
+            at_a_time * max(n_bytes for n_bytes, _ in costs) + kept,
             runs * sum(flops for _, flops in costs),
             isinstance(problems[0].inference, Laplace),
         )

@@ -16,6 +16,7 @@ from gpclass.estimator.model import (
     draw,
     draw_from_settings,
     faced,
+    warn_of_lost_rows,
     warn_of_overflow,
 )
 from gpclass.inference.joint import LatentPosterior
@@ -36,7 +37,7 @@ class JointModel(Model):
 
     def posterior_at(self, problem: JointProblem, node: Node) -> LatentPosterior:
         """Posterior of the latents of all classes."""
-        return problem.posterior(problem.prior(), node.sites)
+        return problem.predictive(problem.prior(), node.sites)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Means (m, C) and covariances (m, C, C) of the classes' latent functions at new inputs.
@@ -61,6 +62,21 @@ class JointModel(Model):
             return found[0]
         total = np.sum([w * P for w, P in zip(weights, found, strict=True)], axis=0)
         return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+    @property
+    def own_classes(self) -> NDArray[np.intp]:
+        """The rows' codes."""
+        return np.asarray(self.problem.codes)
+
+    def left_out_at(self, setting: Setting) -> Array:
+        """Log probabilities under each row's latents without its own site, shape (n, C)."""
+        mean, covariance = setting.posterior.leave_one_out()
+        lost = ~np.isfinite(covariance).all(axis=(1, 2))
+        if lost.any():
+            mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(mean.shape[1])
+            warn_of_lost_rows(lost)
+        P = _averaged(setting.problem, mean, covariance)
+        return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the classes' latent functions at new inputs together, shape (m, C, n_samples)."""
@@ -100,8 +116,11 @@ def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
 
 def _probabilities_at(setting: Setting, X: Any) -> Array:
     """`JointModel.probabilities` at one setting."""
-    problem = setting.problem
-    mean, covariance = _latent_at(setting, X)
+    return _averaged(setting.problem, *_latent_at(setting, X))
+
+
+def _averaged(problem: JointProblem, mean: Array, covariance: Array) -> Array:
+    """Class probabilities of latents N(mean, covariance), shape (m, C)."""
     spread = np.abs(covariance).max(axis=(1, 2), initial=0.0)
     size = np.maximum(np.sqrt(spread), np.abs(mean).max(axis=1))
     scale = np.minimum(1.0, MAX_LATENT / np.maximum(size, 1.0))

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass.estimator.evidence import evidence_at
+from gpclass.estimator.leave_one_out import loo_log_loss, loo_probabilities
 from gpclass.estimator.model import Model
 from gpclass.estimator.summary import summary_of
 from gpclass.inference import Approximation
@@ -57,6 +58,18 @@ class Learnt(ABC):
     def approximation_(self) -> Approximation | list[Approximation] | Any:
         """Approximation of the problem (a list of them where there are several)."""
         return self._of_models(lambda model: model.approximation())
+
+    @property
+    def loo_proba_(self) -> Array:
+        """Class probabilities of each training row given all others, shape (N, C)."""
+        check_is_fitted(self, "models_")
+        return loo_probabilities(self)
+
+    @property
+    def loo_log_loss_(self) -> float:
+        """Mean of ``-log p(y_i | y_-i)`` by the weights of the fit, in nats."""
+        check_is_fitted(self, "models_")
+        return loo_log_loss(self)
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True

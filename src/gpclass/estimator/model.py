@@ -49,6 +49,7 @@ class Model(ABC):
     learned: Learned
     _settings: list[Setting] | None = field(default=None, init=False, repr=False)
     _approximation: Any = field(default=None, init=False, repr=False)
+    _left_out: Array | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, problem: Problem, learned: Learned) -> Self:
@@ -102,6 +103,33 @@ class Model(ABC):
         settings = self.settings()
         return np.array([one.weight for one in settings]), [read(one, X) for one in settings]
 
+    @abstractmethod
+    def left_out_at(self, setting: Setting) -> Array:
+        """`left_out` under one setting."""
+
+    @property
+    @abstractmethod
+    def own_classes(self) -> NDArray[np.intp]:
+        """Index of each row's class, shape (n,)."""
+
+    def left_out(self) -> Array:
+        """Log probabilities of the classes of each of its rows given the others, (n, C).
+
+        Found once. With several settings their weights are those without the row as well,
+        ``p(theta | y_-i) ∝ p(theta | y) / p(y_i | y_-i, theta)``.
+        """
+        if self._left_out is None:
+            log_p = np.stack([self.left_out_at(setting) for setting in self.settings()])
+            with np.errstate(divide="ignore"):
+                log_w = np.log([setting.weight for setting in self.settings()])
+            given = self.problem.weights
+            powers = 1.0 if given is None else np.minimum(given, 1.0)
+            own = log_p[:, np.arange(log_p.shape[1]), self.own_classes]
+            log_w = log_w[:, None] - powers * own
+            log_w -= np.logaddexp.reduce(log_w, axis=0)
+            self._left_out = np.asarray(np.logaddexp.reduce(log_p + log_w[:, :, None], axis=0))
+        return self._left_out
+
     def approximation(self) -> Any:
         """Approximation at the best setting, found once from the sites that fit ended with."""
         if self._approximation is None:
@@ -112,7 +140,7 @@ class Model(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what can be built again."""
-        return self.__dict__ | {"_settings": None, "_approximation": None}
+        return self.__dict__ | {"_settings": None, "_approximation": None, "_left_out": None}
 
 
 def faced(problem: Problem, X: Any) -> Any:
@@ -152,6 +180,17 @@ def warn_of_overflow(problem: Problem, lost: NDArray[np.bool_]) -> None:
     warnings.warn(
         f"the kernel {problem.kernel} overflows at {lost.sum()} of the {len(lost)} new rows; "
         "their latent value is taken as unknown (all classes equally probable)",
+        NumericalWarning,
+        stacklevel=4,
+    )
+
+
+def warn_of_lost_rows(lost: NDArray[np.bool_]) -> None:
+    """Say that the leave-one-out probabilities of some rows are not known."""
+    warnings.warn(
+        f"without one of {lost.sum()} of the {len(lost)} training rows the sites have no proper "
+        "posterior (some precisions are negative): the leave-one-out latent of these rows is taken "
+        "as unknown (all classes equally probable)",
         NumericalWarning,
         stacklevel=4,
     )

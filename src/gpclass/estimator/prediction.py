@@ -19,32 +19,46 @@ Models = Sequence[BinaryModel | JointModel]
 HALVES = np.array([-0.5, 0.5])
 
 
-def log_odds(models: Models, X: Any) -> Array:
-    """``log P(-1)`` and ``log P(+1)`` of m rows under each of k binary models, shape (m, k, 2)."""
-    found = [model.log_probabilities(X) for model in models if isinstance(model, BinaryModel)]
-    return np.stack(found, axis=1)
+def predicted(model: BinaryModel | JointModel, X: Any) -> Array:
+    """Class probabilities of m rows under a joint model (m, C), logarithms of a binary's (m, 2)."""
+    return model.probabilities(X) if isinstance(model, JointModel) else model.log_probabilities(X)
 
 
 def class_probabilities(
     models: Models, decomposition: Decomposition, n_classes: int, X: Any
 ) -> Array:
     """Class probabilities, shape (m, C)."""
+    found = [predicted(model, X) for model in models]
+    return combined(models, decomposition, n_classes, found)
+
+
+def combined(
+    models: Models, decomposition: Decomposition, n_classes: int, found: Sequence[Array]
+) -> Array:
+    """Class probabilities, shape (m, C), from what `predicted` says of each model."""
     if isinstance(models[0], JointModel):
-        return models[0].probabilities(X)
-    return decomposition.combine(log_odds(models, X), n_classes)
+        return found[0]
+    return decomposition.combine(np.stack(found, axis=1), n_classes)
 
 
 def class_log_probabilities(
     models: Models, decomposition: Decomposition, n_classes: int, X: Any
 ) -> Array:
     """Logarithms of the class probabilities, shape (m, C); finite."""
+    found = [predicted(model, X) for model in models]
+    return log_combined(models, decomposition, n_classes, found)
+
+
+def log_combined(
+    models: Models, decomposition: Decomposition, n_classes: int, found: Sequence[Array]
+) -> Array:
+    """Logarithms of `combined`; finite."""
     if not isinstance(models[0], JointModel) and isinstance(decomposition, OneVsRest):
-        log_pairs = log_odds(models, X)
         if n_classes == 2:
-            return np.asarray(log_pairs[:, 0])
-        log_p = log_pairs[:, :, 1]
+            return found[0]
+        log_p = np.stack(found, axis=1)[:, :, 1]
         return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
-    P = class_probabilities(models, decomposition, n_classes, X)
+    P = combined(models, decomposition, n_classes, found)
     return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
 

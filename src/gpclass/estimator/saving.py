@@ -14,13 +14,16 @@ from gpclass.inference.sites import Sites
 from gpclass.kernels import Precomputed
 from gpclass.learning import (
     BinaryProblem,
+    CentralComposite,
     ExpectationMaximisation,
     JointProblem,
     KeepFixed,
     Learned,
     LearningRun,
     MaximiseEvidence,
+    MaximiseLeaveOneOut,
     Node,
+    NoUTurn,
     SearchSettings,
     WeakHyperPrior,
 )
@@ -42,7 +45,8 @@ def trusted_types() -> list[str]:
     estimator = (GaussianProcessClassifier, TableEncoder, OptimizerReport, ReportedRun, *KINDS)
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
     problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
-    learners = (ExpectationMaximisation, KeepFixed, MaximiseEvidence, WeakHyperPrior)
+    learners: tuple[Any, ...] = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
+    learners += (MaximiseLeaveOneOut, CentralComposite, NoUTurn, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
     priors = (Dense, DenseClasses, Precomputed, *LIKELIHOODS.values())

@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
-from gpclass.estimator.inputs import CovarianceMatrix, listed
+from gpclass.estimator.inputs import listed
+from gpclass.estimator.leave_one_out import training_rows
 from gpclass.estimator.prediction import class_probabilities
 from gpclass.kernels import ColumnScale, column_scales
 
@@ -88,11 +89,8 @@ def _effect(one: ColumnScale) -> str:
 
 def _sureness(model: BaseEstimator) -> str:
     """How many training rows have a probability above 0.9, and how many are right."""
-    X, n = model.X_train_, len(model.y_train_)
-    rows = np.unique(np.linspace(0, n - 1, MOST_ROWS).astype(np.intp))
-    new = X[rows] if isinstance(X, np.ndarray) else [X[i] for i in rows]
-    if isinstance(model._inputs, CovarianceMatrix):
-        new = np.column_stack([new, np.diagonal(X)[rows]])
+    rows = np.unique(np.linspace(0, len(model.y_train_) - 1, MOST_ROWS).astype(np.intp))
+    new = training_rows(model, rows)
     P = class_probabilities(model.models_, model._decomposition, model.n_classes_, new)
     sure, right = np.mean(P.max(axis=1) > SURE), np.mean(P.argmax(axis=1) == model.y_train_[rows])
     return (

@@ -222,6 +222,13 @@ class Approximation(ABC):
     def likelihood_gradient(self) -> Array:
         """``d log_evidence / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
 
+    @abstractmethod
+    def site_jacobian(self, prior: Prior, copies: Any) -> Any:
+        """Derivatives of the sites by the marginals, a `SiteJacobian`, where they are solved for.
+
+        ``prior`` and ``copies`` are what the method was called with.
+        """
+
 
 class OfBinary(ABC):
     """What is read from ``binary``, the binary method's approximation."""

@@ -7,10 +7,11 @@ import numpy as np
 
 from gpclass.inference.approximation import Approximation, SitePosterior, described
 from gpclass.inference.cavities import Copies, Rows
-from gpclass.inference.laplace import Laplace
+from gpclass.inference.laplace import Laplace, mode_jacobian
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.response import FOURTH, SiteJacobian
 from gpclass.inference.solvers.rule import MarginalRule, Sweep, mismatch
 from gpclass.inference.variational import maximise_bound
 from gpclass.likelihoods import Logit
@@ -48,6 +49,15 @@ class BoundApproximation(Approximation):
     def evidence_pullback(self) -> Any:
         """``d log_evidence / dK``: the bound is stationary in the points of contact."""
         return self.tangent.pullback()
+
+    def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
+        """Of the tangents, or from above of the mode."""
+        if self.side == "lower":
+            return SiteJacobian.of(TangentRule(prior, copies), self.posterior, FOURTH)
+        y, offset, weights = copies.rows(None)
+        mode = self.posterior.mean
+        third = copies.likelihood.derivatives(y, mode + offset).third
+        return mode_jacobian(mode, weights * third)
 
 
 class _Contact(NamedTuple):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from gpclass import linalg
 from gpclass.inference import Approximation, InferenceMethod, SitePosterior
 from gpclass.inference.approximation import OfBinary, described
+from gpclass.inference.cavities import ROUNDING
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
@@ -17,6 +18,7 @@ from gpclass.priors import DensePrior
 from gpclass.priors.dense import DenseFactor
 from gpclass.priors.differences import Covariances, Differences, one_a_class
 from gpclass.priors.joint import Codes, as_weights
+from gpclass.priors.rows import without_own_sites
 
 
 @final
@@ -45,7 +47,13 @@ class DifferencePosterior:
 
     @classmethod
     def from_sites(
-        cls, K: Covariances, codes: Codes, n_classes: int, sites: Sites, *, description: str = "K"
+        cls,
+        K: Covariances,
+        codes: Codes,
+        n_classes: int,
+        sites: Sites,
+        *,
+        description: object = "K",
     ) -> "DifferencePosterior":
         """Condition the prior of the differences on N sites, of precisions of any sign.
 
@@ -79,6 +87,28 @@ class DifferencePosterior:
         53) and one reference class (eq. 54) both choose the largest mean's class, but for ties.
         """
         return self.differences.adjoint(self.posterior.mean_weights)
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Means (n, C) and covariances (n, C, C) of each row's latents without its own sites.
+
+        Of the differences alone, with the latent of the row's own class in the place of zero. NaN
+        for a row without which the posterior is not proper.
+        """
+        posterior, others = self.posterior, self.differences.others
+        n, k = others.shape
+        sequential = posterior.factor.sequential_covariance()
+        parts = (slice(i * k, (i + 1) * k) for i in range(n))
+        blocks = np.stack([sequential.rows(part)[:, part] for part in parts])
+        nu, tau = (a.reshape(n, k) for a in (posterior.sites.nu, posterior.sites.tau))
+        slack = np.inf if (tau >= 0.0).all() else ROUNDING
+        g, spread = without_own_sites(
+            posterior.mean.reshape(n, k), blocks, nu, tau[:, :, None] * np.eye(k), slack
+        )
+        mean, covariance = np.zeros((n, k + 1)), np.zeros((n, k + 1, k + 1))
+        rows = np.arange(n)[:, None]
+        mean[rows, others] = -g
+        covariance[rows[:, :, None], others[:, :, None], others[:, None, :]] = spread
+        return mean, covariance
 
     def predict(self, K_cross: Covariances, k_diag: Array) -> tuple[Array, Array]:
         """Latent means, shape (m, C), and covariances, shape (m, C, C), at m new inputs.
@@ -204,7 +234,7 @@ def latent_differences(
     *,
     weights: ArrayLike | None = None,
     init: DifferenceApproximation | Sites | None = None,
-    description: str = "K",
+    description: object = "K",
 ) -> DifferenceApproximation:
     """Run a binary method on the latent differences of many classes.
 

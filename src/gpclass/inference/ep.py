@@ -15,6 +15,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.response import FOURTH, SiteJacobian
 from gpclass.inference.solvers.rule import SiteRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
@@ -60,6 +61,10 @@ class EPApproximation(Approximation):
     def likelihood_gradient(self) -> Array:
         """``d log Z_EP / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
         return self.energy.copies.log_z_gradient(*self.energy.cavities)
+
+    def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
+        """Through the cavities, which move with the sites."""
+        return SiteJacobian.of(EPRule(prior, copies), self.posterior, FOURTH).resolved()
 
 
 @final

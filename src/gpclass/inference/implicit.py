@@ -7,12 +7,19 @@ from typing import Any, Final, final
 import numpy as np
 
 from gpclass.inference.approximation import Approximation, Outcome, SitePosterior, described
-from gpclass.inference.cavities import Cavities
+from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.response import FOURTH, Implicit, difference, implicit_adjoints
+from gpclass.inference.solvers.response import (
+    FOURTH,
+    Implicit,
+    SiteJacobian,
+    difference,
+    implicit_adjoints,
+)
 from gpclass.inference.solvers.rule import End, MarginalRule
 from gpclass.linalg import Array
+from gpclass.priors import Prior
 
 # Central differences by a logarithm, of functions that quadrature has right to 1e-12.
 STEP: Final = 1e-3
@@ -55,8 +62,16 @@ class EnergyApproximation(Approximation):
     def _implicit(self) -> Implicit:
         first, second = self.energy.excess()
         return implicit_adjoints(
-            self.rule, self.posterior, self.energy.marginal_adjoints(), -first, -second
+            self._jacobian, self.posterior, self.energy.marginal_adjoints(), -first, -second
         )
+
+    @cached_property
+    def _jacobian(self) -> SiteJacobian:
+        return SiteJacobian.of(self.rule, self.posterior, FOURTH)
+
+    def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
+        """By the rule that the sites fulfil."""
+        return self._jacobian
 
     def evidence_pullback(self) -> Any:
         """``d log Z_EP / dK``, explicit and implicit terms; see `SitePosterior.pullback`."""

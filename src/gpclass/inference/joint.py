@@ -13,11 +13,19 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, final
 
-from gpclass.inference import EP, InferenceMethod, Laplace
+import numpy as np
+
+from gpclass.inference import EP, InferenceMethod, Laplace, Variational
 from gpclass.inference.cavities import copies_of
-from gpclass.inference.differences import DifferencePosterior, latent_differences
+from gpclass.inference.differences import (
+    DifferenceApproximation,
+    DifferencePosterior,
+    latent_differences,
+)
+from gpclass.inference.laplace import predicts_variationally
 from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
+from gpclass.inference.softmax_variational import SoftmaxVariational
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference_probabilities
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
@@ -75,6 +83,10 @@ class JointScheme(ABC):
         """Condition the classes' priors on the sites that were found."""
 
     @abstractmethod
+    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """Posterior that predicts, which is another one with `Laplace.marginals`."""
+
+    @abstractmethod
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Class probabilities of latents N(mean, covariance), shape (m, C)."""
 
@@ -104,6 +116,14 @@ class Softmax(JointScheme):
     def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the rows' sites."""
         return ClassPosterior.from_sites(prior, sites)
+
+    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """The Gaussian at the mode, or the variational one from there."""
+        laplace = ClassPosterior.from_sites(prior, sites)
+        if not predicts_variationally(problem.inference):
+            return laplace
+        weights = np.ones(prior.n) if problem.weights is None else problem.weights
+        return SoftmaxVariational()(prior, problem.codes, weights, laplace)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Average the softmax."""
@@ -137,6 +157,10 @@ class MultinomialProbit(JointScheme):
         nested = NestedPrior(prior, problem.codes, counts)
         return ClassPosterior.from_sites(prior, nested.class_sites(sites.nu, sites.tau))
 
+    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """That of the sites."""
+        return self.posterior(problem, prior, sites)
+
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
         return argmax_probabilities(mean, covariance, noise=1.0)
@@ -164,12 +188,17 @@ class LatentDifferences(JointScheme):
 
     def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
         """The binary method's approximation of the n (C - 1) differences."""
+        return self._infer(problem, prior, problem.inference, init)
+
+    def _infer(
+        self, problem: JointTerms, prior: JointPrior, method: InferenceMethod, init: Any
+    ) -> DifferenceApproximation:
         dense = _dense(prior)
         return latent_differences(
             dense.held,
             problem.codes,
             prior.n_classes,
-            problem.inference,
+            method,
             problem.likelihood,
             weights=problem.weights,
             init=init,
@@ -180,6 +209,12 @@ class LatentDifferences(JointScheme):
         """Condition the prior of the differences on their sites."""
         K = _dense(prior).held
         return DifferencePosterior.from_sites(K, problem.codes, prior.n_classes, sites)
+
+    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """That of the sites, or of the variational Gaussian that is found from them."""
+        if not predicts_variationally(problem.inference):
+            return self.posterior(problem, prior, sites)
+        return self._infer(problem, prior, Variational(), sites).posterior
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Those of `difference_probabilities` (KG06 eq. 50)."""

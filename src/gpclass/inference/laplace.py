@@ -1,15 +1,16 @@
 """Laplace's method: the Gaussian at the mode (RW06 section 3.4, B06 section 6.4.6)."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
 from gpclass.inference.approximation import Approximation, SitePosterior, described
 from gpclass.inference.cavities import Copies
-from gpclass.inference.method import GaussianMethod, check_limits
+from gpclass.inference.method import GaussianMethod, check_choice, check_limits
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.newton import ModePoint, NewtonSearch, Terms
+from gpclass.inference.solvers.response import SiteJacobian
 from gpclass.likelihoods.base import Likelihood
 from gpclass.linalg import Array
 from gpclass.priors import Prior, SiteFactor
@@ -47,6 +48,17 @@ class LaplaceApproximation(Approximation):
         posterior = self.posterior.with_covariance()
         return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
 
+    def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
+        """By the mode alone."""
+        return mode_jacobian(self.posterior.mean, self.curvature_slope)
+
+
+def mode_jacobian(mode: Array, curvature_slope: Array) -> SiteJacobian:
+    """Derivatives of ``tau = W`` and ``nu = W f + d log p / df`` by the mode f."""
+    by_mean = -np.stack([mode * curvature_slope, curvature_slope])
+    none = np.zeros_like(by_mean)
+    return SiteJacobian(by_mean, none, none, none)
+
 
 @final
 @dataclass(frozen=True)
@@ -62,6 +74,11 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
         Newton steps.
     tol : float, default=1e-10
         Largest entry of the gradient of Psi by f at which the mode counts as found.
+    marginals : {"mode", "variational"}, default="mode"
+        What predicts once a classifier has learnt by Laplace's evidence: the Gaussian at the mode,
+        or the variational Gaussian that is found from it. Where labels leave much of a large prior
+        variance, most of the posterior lies farther from zero than its mode, and probabilities
+        from the mode are too near to each other, with many classes by far.
 
     References
     ----------
@@ -80,10 +97,12 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
 
     max_iter: int = 100
     tol: float = 1e-10
+    marginals: Literal["mode", "variational"] = "mode"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
         check_limits(self.max_iter, self.tol)
+        check_choice("marginals", self.marginals, ("mode", "variational"))
 
     def approximate(self, prior: Prior, copies: Copies, init: Sites | None) -> LaplaceApproximation:
         """Find the mode and the Gaussian there."""
@@ -145,3 +164,8 @@ def _start(search: NewtonSearch, sites: Sites | None) -> tuple[ModePoint, SiteFa
     a = factor.solve(sites.nu)
     warm = search.at(a, search.prior.multiply(a))
     return (warm, factor) if warm.objective > zero.objective else (zero, None)
+
+
+def predicts_variationally(method: Any) -> bool:
+    """Whether a classifier by this method predicts by a variational Gaussian."""
+    return isinstance(method, Laplace) and method.marginals == "variational"

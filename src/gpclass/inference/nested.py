@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,16 @@ from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
-from gpclass.priors.classes import ClassPosterior, ClassSites
+from gpclass.priors import DensePrior, Prior
+from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
+from gpclass.priors.differences import Differences
 from gpclass.priors.joint import JointPrior, as_codes, as_weights
 from gpclass.priors.nested import NestedFactor, NestedPrior
+
+# Latents up to which their one N x N covariance is quicker than C + 1 of n x n, and of up to three
+# classes. EP then has Newton's method in all sites, and needs half of the sweeps.
+FEW_LATENTS: Final = 300
+FEW_OF_THREE: Final = 1000
 
 
 @final
@@ -44,15 +51,21 @@ class NestedApproximation(OfBinary):
     @cached_property
     def posterior(self) -> ClassPosterior:
         """Posterior of the classes' latents; the factor is that of the binary posterior."""
-        found = self.binary.posterior
-        assert isinstance(found.factor, NestedFactor)
+        found, classes = self.binary.posterior, self.prior.class_prior
+        if isinstance(found.factor, NestedFactor):
+            factor = found.factor.of_classes()
+        else:
+            factor = classes.factor(self.class_sites.d)
         a = self.prior.gather(found.mean_weights)
-        mean = self.prior.class_prior.multiply(a)
-        return ClassPosterior(self.class_sites, found.factor.of_classes(), a, mean)
+        return ClassPosterior(self.class_sites, factor, a, classes.multiply(a))
 
     def evidence_pullback(self) -> Any:
         """``d log_evidence / dK``: (n, n) where the classes share K, else (C, n, n)."""
-        return self.binary.evidence_pullback()
+        G, classes = self.binary.evidence_pullback(), self.prior.class_prior
+        if isinstance(self.binary.posterior.factor, NestedFactor):
+            return G
+        assert isinstance(classes, ClassPrior)
+        return Differences(self.prior.codes, classes.n_classes).pullback(G, shared=classes.shared)
 
 
 def nested_ep(
@@ -91,5 +104,20 @@ def nested_ep(
     nested = NestedPrior(prior, as_codes(codes, prior.n, prior.n_classes), counts)
     method = EP() if method is None else method
     start = init.sites if isinstance(init, NestedApproximation) else init
-    found = method(nested, np.ones(nested.n), Probit(), weights=powers, init=start)
+    found = method(_quickest(nested), np.ones(nested.n), Probit(), weights=powers, init=start)
     return NestedApproximation(nested, found)
+
+
+def _quickest(nested: NestedPrior) -> Prior:
+    """The prior as one matrix where the latents are few and each row is given once."""
+    classes = nested.class_prior
+    once = nested.counts is None or bool((nested.counts == 1.0).all())
+    few = FEW_LATENTS if classes.n_classes > 3 else FEW_OF_THREE
+    if nested.n > few or not once or not isinstance(classes, ClassPrior):
+        return nested
+    K = Differences(nested.codes, classes.n_classes).covariance(classes.held)
+    others = classes.n_classes - 1
+    rows = K.reshape(classes.n, others, classes.n, others)
+    every = np.arange(classes.n)
+    rows[every, :, every, :] += 1.0  # u, which a row's latents share
+    return DensePrior(K, classes.description)

@@ -21,6 +21,7 @@ from gpclass.kernels.precomputed import (
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
 from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
+from gpclass.kernels.theta import n_free, with_theta
 
 __all__ = [
     "ColumnKernel",
@@ -37,6 +38,7 @@ __all__ = [
     "expected_lengths",
     "from_recipe",
     "median_distance",
+    "n_free",
     "pullback",
     "resolved",
     "restrict",
@@ -46,4 +48,5 @@ __all__ = [
     "uses_names",
     "uses_precomputed",
     "validate_precomputed",
+    "with_theta",
 ]

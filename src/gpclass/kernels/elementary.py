@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel, WhiteKernel
 
 from gpclass.kernels.distances import gram, symmetrise
+from gpclass.kernels.theta import n_free
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
 from gpclass.linalg import Array
 
@@ -52,7 +53,7 @@ class _Dot(BoundKernel):
     """``k(x, x') = s^2 + x'x'`` (RW06 section 4.2.2)."""
 
     def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
-        self.n_theta = int(kernel.n_dims)
+        self.n_theta = n_free(kernel)
         self._bias = float(kernel.sigma_0) ** 2
         self._left = X
         self._right = X_new
@@ -74,12 +75,12 @@ class _Dot(BoundKernel):
 
 @binds(ConstantKernel)
 def _bind_constant(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
-    return _Constant(float(kernel.constant_value), int(kernel.n_dims))
+    return _Constant(float(kernel.constant_value), n_free(kernel))
 
 
 @binds(WhiteKernel)
 def _bind_white(kernel: Kernel, X: Any, X_new: Any | None) -> BoundKernel:
-    return _White(float(kernel.noise_level), int(kernel.n_dims), X_new is None)
+    return _White(float(kernel.noise_level), n_free(kernel), X_new is None)
 
 
 @binds(DotProduct)

@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import (
 from gpclass.kernels.distances import Distances
 from gpclass.kernels.selection import Columns, as_list, part, pick
 from gpclass.kernels.stationary import exp_of_minus
+from gpclass.kernels.theta import n_free
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds, shape_of
 from gpclass.linalg import Array, inner
 
@@ -93,7 +94,7 @@ class MixedRBF(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: i
         bounds = self.discrete_length_scale_bounds if as_list(self.discrete) else "fixed"
         return Hyperparameter(name, "numeric", bounds, size)
 
-    def parts(self, X: Array) -> tuple[Array, Array]:
+    def parts(self, X: Any) -> tuple[Array, Array]:
         """Continuous columns of X (n, d), and discrete ones; ValueError where X lacks one."""
         discrete = pick(self.discrete, self.positions, X.shape[1])
         return part(X, np.setdiff1d(np.arange(X.shape[1]), discrete)), part(X, discrete)
@@ -133,7 +134,7 @@ class _Mixed(LogDifferentiable):
     """Scaled squared distances of the continuous columns plus weighted mismatches of the others."""
 
     def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
-        self.n_theta = int(kernel.n_dims)
+        self.n_theta = n_free(kernel)
         numbers, self._left = kernel.parts(X)
         new, self._right = (None, self._left) if X_new is None else kernel.parts(X_new)
         lengths, discrete_lengths = kernel.length_scale, kernel.discrete_length_scale

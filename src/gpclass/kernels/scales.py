@@ -1,7 +1,7 @@
 """Which length-scale of a kernel expression belongs to which column of the table."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,7 +59,7 @@ def column_scales(kernel: Kernel, X: Array) -> list[ColumnScale]:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         spread, span = X.std(axis=0), np.ptp(X, axis=0)
         found = []
-        for parameter, columns, length, discrete in _walk(kernel, "", np.arange(X.shape[1])):
+        for parameter, columns, length, discrete in _scales(kernel, X.shape[1]):
             largest = 1.0 if discrete else np.linalg.norm(span[columns])
             matters = bool(0.5 * np.square(largest / length) > _NEGLIGIBLE)
             relative = length if discrete else float(length / np.linalg.norm(spread[columns]))
@@ -77,55 +77,56 @@ def columns_as_numbers(kernel: Kernel, n_columns: int) -> set[int]:
     >>> columns_as_numbers(ColumnKernel([1, 3], MixedRBF(discrete=1)), 4)
     {1}
     """
-    return set(_numbers(kernel, np.arange(n_columns)).tolist())
+    found: set[int] = set()
+    for leaf, _, columns in _leaves(kernel, "", np.arange(n_columns)):
+        if isinstance(leaf, MixedRBF):
+            columns = np.delete(columns, pick(leaf.discrete, leaf.positions, len(columns)))
+        if not isinstance(leaf, ConstantKernel | WhiteKernel):
+            found.update(columns.tolist())
+    return found
 
 
-def _numbers(kernel: Kernel, columns: NDArray[np.intp]) -> NDArray[np.intp]:
-    if isinstance(kernel, Sum | Product):
-        return np.union1d(_numbers(kernel.k1, columns), _numbers(kernel.k2, columns))
-    if isinstance(kernel, Exponentiation):
-        return _numbers(kernel.kernel, columns)
-    if isinstance(kernel, ColumnKernel):
-        seen = pick(kernel.columns, kernel.positions, len(columns))
-        return _numbers(kernel.kernel, columns[seen])
-    if isinstance(kernel, MixedRBF):
-        return np.delete(columns, pick(kernel.discrete, kernel.positions, len(columns)))
-    return columns[:0] if isinstance(kernel, ConstantKernel | WhiteKernel) else columns
-
-
+_Leaf = tuple[Kernel, str, NDArray[np.intp]]
 _Scale = tuple[str, NDArray[np.intp], float, bool]
 
 
-def _walk(kernel: Kernel, prefix: str, columns: NDArray[np.intp]) -> Iterator[_Scale]:
-    """Parameter, its columns, value and whether they are discrete, of ``columns`` that it sees."""
+def _leaves(kernel: Kernel, prefix: str, columns: NDArray[np.intp]) -> Iterator[_Leaf]:
+    """Parts of an expression, what their parameters' names begin with, and the columns they see.
+
+    A `ColumnKernel` is a part where its columns share length-scales, else its kernel is.
+    """
+    if isinstance(kernel, ColumnKernel):
+        columns = columns[pick(kernel.columns, kernel.positions, len(columns))]
     if isinstance(kernel, Sum | Product):
-        yield from _walk(kernel.k1, f"{prefix}k1__", columns)
-        yield from _walk(kernel.k2, f"{prefix}k2__", columns)
-    elif isinstance(kernel, Exponentiation):
-        yield from _walk(kernel.kernel, f"{prefix}kernel__", columns)
-    elif isinstance(kernel, ColumnKernel):
-        seen = columns[pick(kernel.columns, kernel.positions, len(columns))]
-        if kernel.shared is None:
-            yield from _walk(kernel.kernel, f"{prefix}kernel__", seen)
-        else:
-            groups = [seen[np.equal(kernel.shared, k)] for k in range(max(kernel.shared) + 1)]
-            name = f"{prefix}kernel__length_scale"
-            yield from _each(name, kernel.kernel.length_scale, groups, False)
-    elif isinstance(kernel, MixedRBF):
-        discrete = pick(kernel.discrete, kernel.positions, len(columns))
-        levels, scale = columns[discrete], kernel.discrete_length_scale
-        yield from _each(f"{prefix}discrete_length_scale", scale, levels, True)
-        continuous = np.delete(columns, discrete)
-        yield from _each(f"{prefix}length_scale", kernel.length_scale, continuous, False)
-    elif isinstance(kernel, RBF):  # and Matern, which is one
-        yield from _each(f"{prefix}length_scale", kernel.length_scale, columns, False)
+        yield from _leaves(kernel.k1, f"{prefix}k1__", columns)
+        yield from _leaves(kernel.k2, f"{prefix}k2__", columns)
+    elif isinstance(kernel, Exponentiation) or (
+        isinstance(kernel, ColumnKernel) and kernel.shared is None
+    ):
+        yield from _leaves(kernel.kernel, f"{prefix}kernel__", columns)
+    else:
+        yield kernel, prefix, columns
+
+
+def _scales(kernel: Kernel, n_columns: int) -> Iterator[_Scale]:
+    """Parameter, the columns that have it, its value, and whether they are discrete."""
+    for leaf, prefix, columns in _leaves(kernel, "", np.arange(n_columns)):
+        name = f"{prefix}length_scale"
+        if isinstance(leaf, ColumnKernel):
+            shared, scale = np.asarray(leaf.shared), leaf.kernel.length_scale
+            groups = [columns[shared == k] for k in range(shared.max() + 1)]
+            yield from _each(f"{prefix}kernel__length_scale", scale, groups, False)
+        elif isinstance(leaf, MixedRBF):
+            discrete = pick(leaf.discrete, leaf.positions, len(columns))
+            levels, scale = columns[discrete], leaf.discrete_length_scale
+            yield from _each(f"{prefix}discrete_length_scale", scale, levels, True)
+            yield from _each(name, leaf.length_scale, np.delete(columns, discrete), False)
+        elif isinstance(leaf, RBF):  # and Matern, which is one
+            yield from _each(name, leaf.length_scale, columns, False)
 
 
 def _each(
-    name: str,
-    scale: ArrayLike,
-    columns: Sequence[NDArray[np.intp]] | NDArray[np.intp],
-    discrete: bool,
+    name: str, scale: ArrayLike, columns: Sequence[Any] | NDArray[np.intp], discrete: bool
 ) -> Iterator[_Scale]:
     scales = np.ravel(scale)
     if len(scales) == len(columns):

@@ -9,6 +9,7 @@ from scipy.special import gamma, kv, kve
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Kernel, Matern, RationalQuadratic
 
 from gpclass.kernels.distances import Distances
+from gpclass.kernels.theta import n_free
 from gpclass.kernels.tiles import BoundKernel, LogDifferentiable, binds
 from gpclass.linalg import Array, inner
 
@@ -121,7 +122,7 @@ class _Radial(LogDifferentiable):
     """``k(r^2)`` with one length-scale or one a column."""
 
     def __init__(self, kernel: Kernel, X: Array, X_new: Array | None, profile: Profile) -> None:
-        self.n_theta = int(kernel.n_dims)
+        self.n_theta = n_free(kernel)
         self._ard = bool(kernel.anisotropic)
         self._profile = profile
         self._distances = Distances(X, X_new, kernel.length_scale, gram=profile.smooth)
@@ -148,7 +149,7 @@ class _RationalQuadratic(LogDifferentiable):
     """``(1 + q)^-alpha``, ``q = r^2 / (2 alpha)`` (RW06 eq. 4.19)."""
 
     def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
-        self.n_theta = int(kernel.n_dims)
+        self.n_theta = n_free(kernel)
         self._alpha = float(kernel.alpha)
         settings = kernel.hyperparameter_alpha, kernel.hyperparameter_length_scale
         self._free = [not setting.fixed for setting in settings]
@@ -183,7 +184,7 @@ class _ExpSineSquared(LogDifferentiable):
     """``exp(-2 sin^2(a) / l^2)``, ``a = pi r / p`` (RW06 eq. 4.31); valid in one column only."""
 
     def __init__(self, kernel: Kernel, X: Array, X_new: Array | None) -> None:
-        self.n_theta = int(kernel.n_dims)
+        self.n_theta = n_free(kernel)
         self._scale = float(kernel.length_scale)
         self._period = float(kernel.periodicity)
         settings = kernel.hyperparameter_length_scale, kernel.hyperparameter_periodicity

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpclass.learning.hyperparameters import HyperPrior
 from gpclass.learning.learner import Learned, Learner, Progress
-from gpclass.learning.objective import Objective, RunResult, report
+from gpclass.learning.objective import Criterion, Objective, RunResult, by_evidence, report
 from gpclass.learning.problem import Problem
 from gpclass.learning.runs import from_every_start
 from gpclass.learning.search import SearchSettings, maximise
@@ -45,10 +45,7 @@ class MaximiseEvidence(Learner):
 
     def __post_init__(self) -> None:
         """Refuse an optimizer that does not exist."""
-        if not callable(self.optimizer) and self.optimizer != "fmin_l_bfgs_b":
-            raise ValueError(
-                f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {self.optimizer!r}"
-            )
+        check_optimizer(self.optimizer)
 
     def learn(
         self,
@@ -60,27 +57,37 @@ class MaximiseEvidence(Learner):
         progress: Progress | None = None,
     ) -> Learned:
         """Run from every start and keep the best."""
-        return from_every_start(
-            partial(_run, self), problem, starts, init=init, n_jobs=n_jobs, progress=progress
+        run = partial(run_optimizer, self.optimizer, self.settings, self.hyperprior, by_evidence)
+        return from_every_start(run, problem, starts, init=init, n_jobs=n_jobs, progress=progress)
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuse an optimizer that does not exist."""
+    if not callable(optimizer) and optimizer != "fmin_l_bfgs_b":
+        raise ValueError(
+            f"optimizer must be 'fmin_l_bfgs_b', a callable or None, got {optimizer!r}"
         )
 
 
-def _run(
-    learner: MaximiseEvidence,
+def run_optimizer(
+    optimizer: str | Optimizer,
+    settings: SearchSettings,
+    hyperprior: HyperPrior | None,
+    criterion: Criterion,
     problem: Problem,
     start: Array,
     init: object,
     progress: Progress | None,
 ) -> RunResult:
-    """One optimisation from one start."""
-    objective = Objective(problem, init, progress, learner.hyperprior)
-    if callable(learner.optimizer):
+    """One optimisation of a criterion from one start."""
+    objective = Objective(problem, init, progress, hyperprior, criterion)
+    if callable(optimizer):
         # the user's optimizer decides which theta is best: it may know more than the evidence
-        returned = learner.optimizer(objective, start, bounds=problem.bounds)
+        returned = optimizer(objective, start, bounds=problem.bounds)
         message = "the optimizer that was given returned"
         chosen = objective.evaluate(_returned_theta(returned, start), gradient=False)
     else:
-        message, chosen = maximise(objective, start, learner.settings)
+        message, chosen = maximise(objective, start, settings)
     return report(objective, start, chosen, message)
 
 

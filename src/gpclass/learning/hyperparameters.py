@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
+from gpclass.kernels import n_free, with_theta
 from gpclass.likelihoods import Likelihood
 
 Array = NDArray[np.float64]
@@ -48,8 +49,7 @@ class Hyperparameters:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of entries of each kernel, then of the likelihood."""
-        with np.errstate(divide="ignore"):
-            return (*(int(one.n_dims) for one in self.kernels), len(self.likelihood.theta))
+        return (*map(n_free, self.kernels), len(self.likelihood.theta))
 
     @property
     def n_kernel(self) -> int:
@@ -86,7 +86,7 @@ class Hyperparameters:
     def at(self, theta: Array) -> "Hyperparameters":
         """Return the same kernels and likelihood with other values."""
         *parts, last = split(np.asarray(theta, dtype=np.float64), self.sizes)
-        kernels = [one.clone_with_theta(t) for one, t in zip(self.kernels, parts, strict=True)]
+        kernels = [with_theta(one, t) for one, t in zip(self.kernels, parts, strict=True)]
         compound = isinstance(self.kernel, CompoundKernel)
         kernel = CompoundKernel(kernels) if compound else kernels[0]
         return Hyperparameters(kernel, self.likelihood.with_theta(last))

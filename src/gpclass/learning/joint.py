@@ -63,6 +63,10 @@ class JointProblem(Problem):
         """Condition the classes' priors on the sites."""
         return self.scheme.posterior(self, prior, sites)
 
+    def predictive(self, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """Of the sites, or as the scheme has it for `Laplace.marginals`."""
+        return self.scheme.predictive(self, prior, sites)
+
     def site_terms(self, posterior: Any) -> tuple[SitePosterior, Copies]:
         """Each latent difference is positive, with the weight of its row."""
         weights = np.ones(len(self.codes)) if self.weights is None else self.weights

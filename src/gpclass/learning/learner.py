@@ -77,10 +77,13 @@ class Learned:
     nodes : tuple of Node
         At least one; their weights are not negative and sum to one.
     runs : tuple of LearningRun
+    mode : int, default=None
+        Number of the node that is reported; None: that of largest weight.
     """
 
     nodes: tuple[Node, ...]
     runs: tuple[LearningRun, ...] = ()
+    mode: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are no probabilities."""
@@ -90,7 +93,9 @@ class Learned:
 
     @property
     def best(self) -> Node:
-        """The node of largest weight, whose theta and evidence are reported."""
+        """The mode, else the node of largest weight: its theta and evidence are reported."""
+        if self.mode is not None:
+            return self.nodes[self.mode]
         return max(self.nodes, key=lambda node: (node.weight, node.log_evidence))
 
     @property

@@ -1,5 +1,6 @@
 """The objective of learning, what is remembered of its evaluations, and the report of a run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final
 
@@ -18,10 +19,27 @@ Array = NDArray[np.float64]
 FAILURES: Final = (NotPositiveDefiniteError, ArithmeticError, np.linalg.LinAlgError)
 
 
+class Score(NamedTuple):
+    """A criterion at theta, its gradient if asked for, and what was inferred there."""
+
+    value: float
+    gradient: Array | None
+    approximation: Any
+
+
+# Called with a problem, theta, gradient (whether it is asked for) and where inference may start.
+Criterion = Callable[[Problem, Array, bool, Any], Score]
+
+
+def by_evidence(problem: Problem, theta: Array, gradient: bool, init: Any) -> Score:
+    """The log evidence."""
+    return Score(*problem.evaluate(theta, gradient=gradient, init=init))
+
+
 class Point(NamedTuple):
     """What is kept of an evaluation: not its n x n arrays.
 
-    ``value`` and ``gradient`` are of the objective: the evidence plus the log density of theta's
+    ``value`` and ``gradient`` are of the objective: the criterion plus the log density of theta's
     prior. Where inference had not ``converged``, the evidence may be anything.
     """
 
@@ -36,7 +54,7 @@ class Point(NamedTuple):
 @final
 @dataclass
 class Objective:
-    """The log evidence, plus the log density of theta's prior where there is one.
+    """A criterion, the log evidence, plus the log density of theta's prior where there is one.
 
     Its value is a function of theta alone, up to the solver's tolerance. What is remembered is
     where the next inference starts (``init``) and what to report.
@@ -46,6 +64,7 @@ class Objective:
     init: object = None
     progress: Progress | None = None
     hyperprior: HyperPrior | None = None
+    criterion: Criterion = by_evidence
     best: Point | None = None
     worst: float = 0.0
     trace: list[float] = field(default_factory=list)
@@ -55,21 +74,20 @@ class Objective:
         # with several fixed points a start would make the evidence depend on the path
         init = self.init if self.problem.single_optimum else None
         try:
-            found = self.problem.evaluate(theta, gradient=gradient, init=init)
+            found = self.criterion(self.problem, theta, gradient, init)
             log_density, slope = self.log_density(theta)
         except FAILURES:
             self.trace.append(np.nan)
             return None
-        value = found.log_evidence + log_density
-        if found.log_evidence > LARGEST_EVIDENCE or not np.isfinite(value):
+        q, value = found.approximation, found.value + log_density
+        if max(q.log_evidence, found.value) > LARGEST_EVIDENCE or not np.isfinite(value):
             self.trace.append(np.nan)
             return None
-        q = found.approximation
         point = Point(
             np.array(theta),
             value,
             None if found.gradient is None else found.gradient + slope,
-            found.log_evidence,
+            q.log_evidence,
             q.sites,
             q.converged,
         )

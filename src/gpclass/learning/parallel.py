@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, Final
 
 from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Fewer rows than this run on one BLAS thread: a second saves nothing, and on a busy machine
 # waiting for it made scikit-learn's estimator checks (tens of rows) thirty times slower.
@@ -15,8 +16,13 @@ SMALL: Final = 400
 
 def one_blas_thread(really: bool) -> AbstractContextManager[Any]:
     """Limit BLAS to one thread, or to nothing."""
-    limits: AbstractContextManager[Any] = threadpool_limits(1 if really else None, user_api="blas")
-    return limits
+    return _libraries().limit(limits=1, user_api="blas") if really else nullcontext()
+
+
+@cache
+def _libraries() -> Any:
+    """The libraries that are loaded: a search that takes 2 ms, as long as two evaluations."""
+    return ThreadpoolController()
 
 
 def side_by_side(

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference import EP, Approximation, InferenceMethod, SitePosterior
+from gpclass.inference import EP, Approximation, InferenceMethod, SitePosterior, Variational
 from gpclass.inference.cavities import Copies
+from gpclass.inference.laplace import predicts_variationally
 from gpclass.inference.sites import Sites
 from gpclass.kernels import diagonal, from_recipe, take, to_recipe
 from gpclass.learning.hyperparameters import Hyperparameters
@@ -65,6 +66,10 @@ class Problem(ABC):
     @abstractmethod
     def posterior(self, prior: Any, sites: Any) -> Any:
         """Posterior given sites: what predicts, and what EM holds."""
+
+    @abstractmethod
+    def predictive(self, prior: Any, sites: Any) -> Any:
+        """Posterior that predicts: `posterior`, or with `Laplace.marginals` the one it asks for."""
 
     @abstractmethod
     def site_terms(self, posterior: Any) -> tuple[SitePosterior, Copies]:
@@ -236,6 +241,12 @@ class BinaryProblem(Problem):
     def posterior(self, prior: Prior, sites: Sites) -> SitePosterior:
         """Condition the prior on the sites."""
         return SitePosterior.from_sites(prior, sites)
+
+    def predictive(self, prior: Prior, sites: Sites) -> SitePosterior:
+        """Of the sites, or of the variational Gaussian that is found from them."""
+        if not predicts_variationally(self.inference):
+            return self.posterior(prior, sites)
+        return replace(self, inference=Variational()).infer(prior, sites).posterior
 
     def site_terms(self, posterior: SitePosterior) -> tuple[SitePosterior, Copies]:
         """Those of the rows."""

@@ -30,7 +30,8 @@ class SearchSettings:
     ``slack`` of the evidence is not worth another step. With few rows weights are repetition of
     rows after learning too, with more of them to 1e-6 in a probability.
 
-    A joint problem's search then begins with each ``subset_step``-th row, to ``subset_ftol``. Where
+    From ``subset_rows`` on a joint problem's search begins with each ``subset_step``-th row, to
+    ``subset_ftol``. Where
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
     about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
     ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
@@ -43,11 +44,12 @@ class SearchSettings:
     refined_gradient: float = 1e-9
     noise: float = 1e-12
     few_rows: int = 100
-    many_rows: int = 800
+    many_rows: int = 400
     searching_tol: float = 1e-4
     learning_tol: float = 1e-5
     searching_ftol: float = 1e-8
     slack: float = 1e-10
+    subset_rows: int = 800
     subset_step: int = 4
     subset_ftol: float = 1e-5
     subset_flat: float = 1e-3
@@ -71,6 +73,8 @@ class Stages(NamedTuple):
         if problem.n_rows < settings.many_rows:
             return cls(searching, problem, None)
         refining = problem.loosened(settings.learning_tol)
+        if problem.n_rows < settings.subset_rows:
+            return cls(searching, refining, None)
         return cls(searching, refining, searching.subset(settings.subset_step))
 
 

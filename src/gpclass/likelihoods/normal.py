@@ -18,7 +18,12 @@ TAIL_DEPTH: Final = 40
 
 def log_cdf(z: Array) -> Array:
     """``log Phi(z)``, finite for every finite z."""
-    return np.asarray(log_ndtr(np.clip(z, -Z_LIMIT, Z_LIMIT)), dtype=float)
+    return np.asarray(log_ndtr(clipped(z)), dtype=float)
+
+
+def clipped(z: Array) -> Array:
+    """Z within the limits; `np.clip` takes three times as long for few."""
+    return np.minimum(np.maximum(z, -Z_LIMIT), Z_LIMIT)
 
 
 class Mills(NamedTuple):
@@ -41,7 +46,7 @@ def mills(z: Array) -> Mills:
     26.2.14), so that z + r = K1 and, by ``K1 (t + K2) = 1`` and ``K2 (t + K3) = 2``,
     ``1 - r K1 = K1 (K2 - K1)`` and ``third = r K1^2 K2 (K3 - K2)``, where K3 - K2 is near 1/t.
     """
-    shape, z = np.shape(z), np.clip(np.ravel(z), -Z_LIMIT, Z_LIMIT)
+    shape, z = np.shape(z), clipped(np.ravel(z))
     near = np.maximum(z, -TAIL_START)
     hazard = np.asarray(np.sqrt(2.0 / np.pi) / erfcx(-near / np.sqrt(2.0)), dtype=float)
     drift = near + hazard

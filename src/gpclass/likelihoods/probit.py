@@ -52,7 +52,7 @@ class Probit(Likelihood):
         ``m + y v r / sqrt(1 + v) = (m + y v (z + r) sqrt(1 + v)) / (1 + v)`` and the variance
         ``v (1 + v (1 - r (z + r))) / (1 + v)``.
         """
-        y, m, v = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (y, mean, var)))
+        y, m, v = (np.asarray(a, dtype=float) for a in (y, mean, var))
         scale = np.sqrt(1.0 + v)
         z = y * m / scale
         tail = mills(z)

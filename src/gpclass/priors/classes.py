@@ -10,11 +10,12 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.kernels import cross, diagonal, pullback
+from gpclass.kernels import KernelList, cross, diagonal, pullback
 from gpclass.linalg import Array
 from gpclass.priors.coupled import CoupledFactor, as_crosses
 from gpclass.priors.dense import DensePrior, jittered
 from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm, Preconditioner
+from gpclass.priors.rows import without_own_sites
 
 
 @final
@@ -28,8 +29,8 @@ class ClassPrior(JointPrior):
         Covariance that all classes share and that is held once, or the covariance of each.
     n_classes : int
         Number of classes C.
-    description : str, default="K"
-        What K came from, for error messages: the kernel as the user wrote it.
+    description : object, default="K"
+        What K came from, printed in error messages: the kernel, as the user wrote it.
 
     Examples
     --------
@@ -42,7 +43,7 @@ class ClassPrior(JointPrior):
 
     K: Array | Sequence[Array]
     n_classes: int
-    description: str = field(default="K", compare=False)
+    description: object = field(default="K", compare=False)
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:
@@ -206,6 +207,13 @@ class ClassPosterior:
         """Cotangent of `log_partition`, as the prior's form takes it."""
         return self.factor.pullback(self.mean_weights)
 
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Means (n, C) and covariances (n, C, C) of each row's latents without its own site."""
+        d = self.sites.d
+        total = np.where(d.any(axis=1), d.sum(axis=1), 1.0)
+        W = d[:, :, None] * (np.eye(d.shape[1]) - (d / total[:, None])[:, None, :])
+        return without_own_sites(self.mean, self.factor.marginals(), self.sites.b, W)
+
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.
 
@@ -241,8 +249,9 @@ class DenseClasses(JointPriorForm):
     ) -> ClassPrior:
         """`ClassPrior` of the kernels at the inputs X."""
         covariances = [jittered(k, X, jitter) for k, jitter in zip(kernels, jitters, strict=True)]
-        held = covariances if len(kernels) > 1 else covariances[0]
-        return ClassPrior(held, n_classes, ", ".join(map(str, kernels)))
+        if len(kernels) == 1:
+            return ClassPrior(covariances[0], n_classes, kernels[0])
+        return ClassPrior(covariances, n_classes, KernelList(kernels))
 
     def pull(self, kernels: Sequence[Kernel], X: Any, prior: ClassPrior, G: Array) -> Array:
         """Gradient by the theta of each kernel in turn."""

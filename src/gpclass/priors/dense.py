@@ -211,8 +211,8 @@ class DensePrior(Prior):
     ----------
     K : ndarray of shape (n, n)
         Symmetric positive semi-definite covariance of the latent values.
-    description : str, default="K"
-        What K came from, for error messages: the kernel as the user wrote it.
+    description : object, default="K"
+        What K came from, printed in error messages: the kernel, as the user wrote it.
     mean : ndarray of shape (n,), default=None
         Prior mean; None: zero. Sites, posteriors and ``multiply`` are about f minus this mean.
 
@@ -224,7 +224,7 @@ class DensePrior(Prior):
     """
 
     K: Array
-    description: str = field(default="K", compare=False)
+    description: object = field(default="K", compare=False)
     mean: Array | None = None
 
     def __post_init__(self) -> None:
@@ -319,7 +319,7 @@ class Dense(PriorForm):
 
     def make(self, kernel: Kernel, X: Any, jitter: float) -> DensePrior:
         """Evaluate the kernel."""
-        return DensePrior(jittered(kernel, X, jitter), str(kernel))
+        return DensePrior(jittered(kernel, X, jitter), kernel)
 
     def pull(self, kernel: Kernel, X: Any, prior: DensePrior, G: Array) -> Array:
         """Gradient by the kernel's theta from G of shape (n, n)."""

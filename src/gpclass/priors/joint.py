@@ -49,7 +49,8 @@ class JointFactor(ABC):
     ``Sigma = (K^-1 + W)^-1 = K - K F K``; vectors of all n C latent values are arrays of shape (n,
     C). ``log_det`` is ``log |I + W K|``.
 
-    Laws: ``solve(B) + W K solve(B) = B``; variances, ``predict`` and ``joint`` are those of Sigma.
+    Laws: ``solve(B) + W K solve(B) = B``; variances, ``marginals``, ``predict`` and ``joint`` are
+    those of Sigma.
     """
 
     d: Array
@@ -65,6 +66,10 @@ class JointFactor(ABC):
 
         f^ is the mean of the row's latent values weighted by d. Sums of squares: nothing cancels.
         """
+
+    @abstractmethod
+    def marginals(self) -> Array:
+        """Posterior covariances of each training row's latents, shape (n, C, C)."""
 
     @abstractmethod
     def pullback(self, a: Array, mean_adjoint: MeanAdjoint | None = None) -> Any:

@@ -1,5 +1,6 @@
 """The mode of the softmax under the prior of many classes, by a safeguarded Newton iteration."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, final
@@ -175,6 +176,8 @@ class SoftmaxMode:
     """Newton's iteration for ``sum_i w_i log softmax(f_i)_{y_i} - f^T K^-1 f / 2``.
 
     As `NewtonSearch`, in pairs ``(A, F = K A)``; a direction solves ``(I + W K) dA = first - A``.
+    ``averaged`` stands for `softmax_terms`, as a function of F: the mode is then that of another
+    concave objective, and W near its negative second derivatives.
     """
 
     prior: JointPrior
@@ -182,6 +185,7 @@ class SoftmaxMode:
     weights: Array
     tol: float
     max_iter: int
+    averaged: Callable[[Array], SoftmaxTerms] | None = None
 
     @property
     def aim(self) -> float:
@@ -191,8 +195,11 @@ class SoftmaxMode:
 
     def at(self, A: Array, F: Array) -> SoftmaxPoint:
         """Evaluate the objective at a point."""
-        terms = softmax_terms(F, self.codes, self.weights)
+        terms = (self.averaged or self._softmax)(F)
         return SoftmaxPoint(A, F, terms.total - 0.5 * inner(A, F), terms, terms.first - A)
+
+    def _softmax(self, F: Array) -> SoftmaxTerms:
+        return softmax_terms(F, self.codes, self.weights)
 
     def run(self, sites: ClassSites | None) -> SoftmaxEnd:
         """Iterate from sites of another K, or from F = 0."""

@@ -28,7 +28,7 @@ GROWTH: Final = 2.0
 # Tolerance above which sites end at it: a learner that asks for so little pays for no more.
 LOOSE: Final = 1e-6
 # Residual below which Newton's method in all sites takes over.
-NEWTON_FROM: Final = 0.1
+NEWTON_FROM: Final = 0.3
 
 
 @final
@@ -52,7 +52,7 @@ class VarianceIteration:
             near = 0.1 * self.tol < sweep.residual < min(NEWTON_FROM, 0.1 * newton_below)
             if near and sweep.posterior.factor.has_products:
                 newton_below = last = sweep.residual
-                target = newton_step(rule, sweep.posterior, sweep.target)
+                target = newton_step(rule, sweep)
                 sweep = sweep.without_covariance()
                 sweep, steps = newton_steps_to(rule, sweep, target, 0.1 * self.tol)
                 made, v = made + steps, sweep.v

@@ -1,0 +1,80 @@
+"""The leave-one-out log predictive of a Gaussian approximation, and its derivative by K."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.approximation import Approximation, SitePosterior
+from gpclass.inference.cavities import Cavities, Copies
+from gpclass.inference.energy import Adjoints
+from gpclass.inference.solvers.response import implicit_adjoints
+from gpclass.linalg import Array
+from gpclass.priors import Prior
+
+
+@final
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """``sum_i w_i log p(y_i | y_-i)`` under the cavities of the rows' whole sites.
+
+    With marginals N(m, v) and sites (nu, tau) the cavity of a row is ``v_- = v / (1 - tau v)``,
+    ``x = v_- (m / v - nu)``, and ``log p(y_i | y_-i)`` the logarithm of
+    ``int p(y_i|f) N(f | x, v_-) df``: d and ``(d2 + d^2) / 2`` are its derivatives by x and v_-, d
+    and d2 the first and second by x.
+
+    The sites follow K as well. They are the fixed point of the method's own equations, of which
+    the derivative by K is implicit (`implicit_adjoints`).
+
+    References
+    ----------
+    Vehtari, Mononen, Tolvanen, Sivula & Winther, *Bayesian leave-one-out cross-validation
+    approximations for Gaussian latent variable models*, 2016; Sundararajan & Keerthi, *Predictive
+    approaches for choosing hyperparameters in Gaussian processes*, 2001, who leave out what the
+    sites contribute to the gradient.
+    """
+
+    prior: Prior
+    copies: Copies
+    found: Approximation
+    posterior: SitePosterior
+    value: float
+    marginals: Adjoints
+    by_nu: Array
+    by_tau: Array
+
+    @classmethod
+    def of(cls, prior: Prior, copies: Copies, found: Approximation) -> "LeaveOneOut":
+        """Of an approximation; NotPositiveDefiniteError where a cavity is not proper."""
+        posterior = found.posterior.with_covariance()
+        cavities = Cavities.of(posterior, np.ones(prior.n))
+        if not cavities.proper:
+            raise NotPositiveDefiniteError("the posterior without one of the rows is not proper")
+        x, v = cavities
+        moments = copies.likelihood.tilted_moments(copies.y, x + copies.offset, v)
+        by_x = copies.weights * moments.d_mean
+        by_v = 0.5 * copies.weights * (moments.d2_mean + moments.d_mean**2)
+        m, variance = posterior.mean, posterior.variance
+        # v = 0 is its own cavity, and no sites move it
+        ratio = np.divide(v, variance, out=np.ones_like(v), where=variance > 0.0)
+        pull = np.divide(x - m, variance, out=np.zeros_like(v), where=variance > 0.0)
+        return cls(
+            prior,
+            copies,
+            found,
+            posterior,
+            float(copies.weights @ moments.log_z),
+            Adjoints(ratio * by_x, ratio * (ratio * by_v + pull * by_x)),
+            -v * by_x,
+            v * (x * by_x + v * by_v),
+        )
+
+    def pullback(self) -> tuple[Any, Any]:
+        """Two cotangents by K in the prior's own form: the derivative is their difference."""
+        J = self.found.site_jacobian(self.prior, self.copies)
+        adjoints = implicit_adjoints(
+            J, self.posterior, self.marginals, self.by_nu, self.by_tau
+        ).marginals
+        whole = self.posterior.pullback(adjoints.mean, adjoints.variance)
+        return whole, self.posterior.pullback()
