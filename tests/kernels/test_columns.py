@@ -3,7 +3,14 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, DotProduct, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 
 from gpclass.kernels import (
@@ -176,6 +183,7 @@ def test_columns_may_share_length_scales():
         (RBF([1.0, 2.0]), [0, 0, 0]),
         (RBF([1.0, 2.0]), [0, -1, 1]),
         (DotProduct(), [0, 0, 1]),
+        (RationalQuadratic(1.0), [0, 0, 0]),
     ],
 )
 def test_shared_numbers_the_length_scales(inner, shared):

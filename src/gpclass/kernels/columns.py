@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import CompoundKernel, Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Hyperparameter, Kernel
 
 from gpclass.kernels.mixed import MixedRBF
 from gpclass.kernels.precomputed import uses_precomputed
@@ -102,18 +102,18 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     def spread(self) -> Kernel:
         """The kernel with a length-scale for each of the columns.
 
-        ValueError where ``shared`` does not name all of the kernel's length-scales, and no others.
+        ValueError where ``shared`` does not number the length-scales of an RBF or Matern.
         """
         if self.shared is None:
             return self.kernel
         kernel, shared = self.kernel, np.asarray(self.shared)
-        lengths = np.ravel(getattr(kernel, "length_scale", []))
+        lengths = np.ravel(kernel.length_scale) if isinstance(kernel, RBF) else np.empty(0)
         if not np.array_equal(np.unique(shared), np.arange(len(lengths))):
             raise ValueError(
                 f"shared={self.shared!r} does not number the length-scales of {kernel}"
             )
-        bounds = kernel.length_scale_bounds
-        bounds = bounds if isinstance(bounds, str) else (1e-5, 1e5)
+        # only whether it is fixed matters here
+        bounds = "fixed" if kernel.hyperparameter_length_scale.fixed else (1e-5, 1e5)
         each = {"length_scale": lengths[shared], "length_scale_bounds": bounds}
         return type(kernel)(**kernel.get_params() | each)
 
@@ -129,7 +129,7 @@ class ColumnKernel(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         Y = None if Y is None else self.chosen(Y)
         found: Array | tuple[Array, Array]
         found = self.spread(self.chosen(X), Y, eval_gradient=eval_gradient)
-        if eval_gradient and self.shared is not None and self.n_dims:
+        if isinstance(found, tuple) and self.shared is not None and self.n_dims:
             return found[0], found[1] @ self.ties
         return found
 
