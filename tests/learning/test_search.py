@@ -33,7 +33,7 @@ def make_problem(name="nested", n=120, seed=0, kernel=None, weights=None, classe
 
 
 # as if 40 rows were many
-MANY = SearchSettings(few_rows=40, many_rows=40)
+MANY = SearchSettings(few_rows=40, many_rows=40, subset_rows=40)
 FEW = SearchSettings()
 
 
@@ -42,7 +42,7 @@ def learn(problem, settings=FEW):
 
 
 def test_few_rows_and_binary_problems_have_no_subset():
-    assert Stages.of(make_problem(n=FEW.many_rows - 1), FEW).subset is None
+    assert Stages.of(make_problem(n=FEW.subset_rows - 1), FEW).subset is None
     X = np.zeros((5000, 1))
     problem = BinaryProblem(RBF(), X, np.ones(5000), Probit(), EP())
     assert Stages.of(problem, FEW).subset is None
