@@ -32,10 +32,10 @@ def _settings(kind: Any) -> tuple[str, ...] | None:
 
 def n_free(kernel: Any) -> int:
     """Length of ``kernel.theta``."""
-    parts = _PARTS.get(type(kernel))
-    if parts is not None:
-        return sum(n_free(getattr(kernel, part)) for part in parts)
-    names = _settings(type(kernel))
+    kind: Any = type(kernel)
+    if kind in _PARTS:
+        return sum(n_free(getattr(kernel, part)) for part in _PARTS[kind])
+    names = _settings(kind)
     if names is None:
         return int(kernel.n_dims)
     settings = [getattr(kernel, name) for name in names]
@@ -53,7 +53,8 @@ def with_theta(kernel: Any, theta: Array) -> Any:
     >>> with_theta(2.0 * RBF([1.0, 1.0]), np.log([9.0, 3.0, 4.0]))
     3**2 * RBF(length_scale=[3, 4])
     """
-    parts, names = _PARTS.get(type(kernel)), _settings(type(kernel))
+    kind: Any = type(kernel)
+    parts, names = _PARTS.get(kind), _settings(kind)
     if parts is None and names is None:
         return kernel.clone_with_theta(theta)
     moved, start = copy(kernel), 0
