@@ -32,10 +32,9 @@ def _settings(kind: Any) -> tuple[str, ...] | None:
 
 def n_free(kernel: Any) -> int:
     """Length of ``kernel.theta``."""
-    parts = _PARTS.get(type(kernel))
-    if parts is not None:
-        return sum(n_free(getattr(kernel, part)) for part in parts)
     kind: Any = type(kernel)
+    if kind in _PARTS:
+        return sum(n_free(getattr(kernel, part)) for part in _PARTS[kind])
     names = _settings(kind)
     if names is None:
         return int(kernel.n_dims)
