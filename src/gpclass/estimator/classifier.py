@@ -27,6 +27,7 @@ from gpclass.estimator.prediction import (
     class_probabilities,
     class_samples,
 )
+from gpclass.estimator.questions import Questions
 from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.weights import used_rows
 from gpclass.kernels import from_recipe, to_recipe
@@ -36,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 @final
-class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type: ignore[misc]
+class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings):  # type: ignore[misc]
     """Gaussian process classification, as scikit-learn's class of this name, and more.
 
     The latent function has a Gaussian process prior, and its posterior is approximated by a

@@ -21,6 +21,7 @@ from gpclass.kernels.precomputed import (
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
 from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
+from gpclass.kernels.slopes import diagonal_slope, input_pullback
 
 __all__ = [
     "ColumnKernel",
@@ -33,9 +34,11 @@ __all__ = [
     "cross",
     "default_kernel",
     "diagonal",
+    "diagonal_slope",
     "evaluate",
     "expected_lengths",
     "from_recipe",
+    "input_pullback",
     "median_distance",
     "pullback",
     "resolved",
