@@ -200,5 +200,5 @@ def test_what_has_no_slope_is_named():
     with pytest.raises(ValueError, match="no derivative by the columns 3"):
         model.predict_proba_gradient(text)
     K = RBF(1.0)(X)
-    with pytest.raises(ValueError, match="only a table of numbers"):
+    with pytest.raises(ValueError, match="known for the kernel Precomputed"):
         gpc("precomputed").fit(K, Y).predict_proba_gradient(K)

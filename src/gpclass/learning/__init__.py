@@ -6,7 +6,7 @@ from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 from gpclass.learning.hyperpriors import WeakHyperPrior, weak_hyperprior
 from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
-from gpclass.learning.problem import BinaryProblem, Evaluation, Problem
+from gpclass.learning.problem import BinaryProblem, Evaluation, Problem, spread_sites
 from gpclass.learning.runs import learn_all
 from gpclass.learning.search import SearchSettings
 
@@ -28,5 +28,6 @@ __all__ = [
     "WeakHyperPrior",
     "draw_starts",
     "learn_all",
+    "spread_sites",
     "weak_hyperprior",
 ]
