@@ -87,6 +87,16 @@ def in_units_of_the_table(inputs: Inputs, slopes: Array) -> Array:
         return slopes
     if not isinstance(inputs, MixedTable):
         raise ValueError("only a table of numbers has derivatives by its columns")
+    refuse_columns(inputs)
+    found = np.zeros((*slopes.shape[:2], len(inputs.names)))
+    found[:, :, inputs.numeric] = np.ldexp(
+        slopes[:, :, : len(inputs.numeric)] / inputs.scales, inputs.exponents
+    )
+    return found
+
+
+def refuse_columns(inputs: MixedTable) -> None:
+    """Raise the ValueError of columns that are not plain numbers."""
     other = [
         name
         for j, (name, kind) in enumerate(zip(inputs.names, inputs.kinds, strict=True))
@@ -94,12 +104,6 @@ def in_units_of_the_table(inputs: Inputs, slopes: Array) -> Array:
     ]
     if other:
         raise ValueError(
-            f"there is no derivative by the columns {listed(other)}, which have levels, dates or "
-            "missing entries: compare predict_proba of rows that differ in them, or give a kernel "
-            "and a table of numbers"
+            f"the columns {listed(other)} have levels, dates or missing entries, and a derivative "
+            "or an export takes numbers alone: give a kernel and a table of numbers"
         )
-    found = np.zeros((*slopes.shape[:2], len(inputs.names)))
-    found[:, :, inputs.numeric] = np.ldexp(
-        slopes[:, :, : len(inputs.numeric)] / inputs.scales, inputs.exponents
-    )
-    return found
