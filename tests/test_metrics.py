@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
-from gpclass.metrics import brier_score, check_probabilities, information_bits
+from gpclass.metrics import (
+    brier_score,
+    check_probabilities,
+    expected_calibration_error,
+    information_bits,
+    squared_calibration_error,
+)
 
 
 @pytest.fixture
@@ -109,3 +115,42 @@ def test_check_probabilities_without_labels():
     assert codes is None
     np.testing.assert_allclose(proba, [[0.8, 0.2], [0.3, 0.7]])
     assert labels.tolist() == [0, 1]
+
+
+def test_calibration_error_against_a_loop():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet([1.0, 1.0, 1.0], 300)
+    y = rng.integers(0, 3, 300)
+    sure, right = P.max(axis=1), P.argmax(axis=1) == y
+    plain = squared = 0.0
+    for low in np.arange(0, 1, 0.2):
+        chosen = (sure >= low) & (sure < low + 0.2)
+        if chosen.any():
+            away = right[chosen].mean() - sure[chosen].mean()
+            plain += chosen.mean() * abs(away)
+            squared += chosen.mean() * (away**2 - right[chosen].var(ddof=1) / chosen.sum())
+    options = {"n_bins": 5, "strategy": "uniform"}
+    np.testing.assert_allclose(expected_calibration_error(y, P, **options), plain)
+    np.testing.assert_allclose(squared_calibration_error(y, P, **options), squared)
+
+
+def test_the_bias_of_the_calibration_error_is_as_its_notes_say():
+    rng = np.random.default_rng(2)
+    plain, squared = [], []
+    for _ in range(400):
+        p = rng.uniform(size=200)
+        y = rng.uniform(size=200) < p
+        plain.append(expected_calibration_error(y, p))
+        squared.append(squared_calibration_error(y, p))
+    assert abs(np.mean(plain) - 0.07) < 0.01
+    # no bias: four standard errors
+    assert abs(np.mean(squared)) < 4 * np.std(squared) / 20
+
+
+def test_calibration_error_names_what_is_wrong():
+    with pytest.raises(ValueError, match="n_bins must be at least 1"):
+        expected_calibration_error([0, 1], [0.2, 0.4], n_bins=0)
+    with pytest.raises(ValueError, match="strategy must be"):
+        expected_calibration_error([0, 1], [0.2, 0.4], strategy="even")
+    with pytest.raises(ValueError, match="no bin has two cases"):
+        squared_calibration_error([0, 1], [0.2, 0.4], n_bins=2)

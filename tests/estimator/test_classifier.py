@@ -609,6 +609,24 @@ def test_warm_starts_take_fewer_iterations_to_the_same_result():
         assert again.fit(X, y).n_iter_ == cold[0]
 
 
+@pytest.mark.parametrize("inference", ["ep", "laplace"])
+@pytest.mark.parametrize("multi_class", ["joint", "one_vs_rest"])
+def test_warm_starts_keep_the_sites_where_rows_are_added(multi_class, inference):
+    for X, y in ((X2, Y2), (X3, Y3)):
+        settings = {"multi_class": multi_class, "inference": inference}
+        cold = fixed(20.0 * RBF(1.5), **settings).fit(X, y)
+        model = fixed(20.0 * RBF(1.5), warm_start=True, **settings).fit(X[:-1], y[:-1])
+        model.fit(X, y)
+        assert model.n_iter_ < cold.n_iter_
+        np.testing.assert_allclose(model.predict_proba(NEW), cold.predict_proba(NEW), atol=1e-7)
+
+
+def test_warm_starts_of_other_rows_are_cold():
+    cold = fixed().fit(X2, Y2)
+    model = fixed(warm_start=True).fit(X2[:-1], 1 - Y2[:-1]).fit(X2, Y2)
+    assert model.n_iter_ == cold.n_iter_
+
+
 def test_warm_starts_of_a_learnt_kernel_end_at_the_same_result():
     model = gpc(1.0 * RBF(1.0), warm_start=True).fit(X2, Y2)
     theta, P = model.kernel_.theta, model.predict_proba(NEW)

@@ -1,10 +1,13 @@
 """Row weights: sample weights times class weights."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.class_weight import compute_class_weight
 
-from gpclass.estimator.weights import class_weights, row_weights
+from gpclass import GaussianProcessClassifier
+from gpclass.estimator.weights import class_weights, row_weights, votes_as_rows
 
 X = np.zeros((5, 1))
 Y = np.array(["a", "b", "a", "c", "a"])
@@ -94,3 +97,40 @@ def test_bad_sample_weights(sample_weight, words):
 def test_bad_class_weights(class_weight, error, words):
     with pytest.raises(error, match=words):
         row_weights(X, Y, None, class_weight)
+
+
+def test_votes_are_rows_that_are_repeated():
+    rows = np.array([[0.0], [1.0], [2.0]])
+    voted = votes_as_rows(rows, [[2, 0], [1, 2], [0, 0]], ["no", "yes"])
+    model = GaussianProcessClassifier(1.0 * RBF(1.0), optimizer=None)
+    repeated = [[0.0], [0.0], [1.0], [1.0], [1.0]], ["no", "no", "no", "yes", "yes"]
+    P = model.fit(*repeated).predict_proba(rows)
+    np.testing.assert_allclose(model.fit(*voted).predict_proba(rows), P, atol=1e-8)
+
+
+def test_a_label_of_one_half_says_that_neither_is_sure():
+    rows = np.linspace(0.0, 3.0, 7)[:, None]
+    model = GaussianProcessClassifier(4.0 * RBF(1.0), optimizer=None)
+    P = model.fit(*votes_as_rows(rows, np.full((7, 2), 0.5))).predict_proba(rows)
+    np.testing.assert_allclose(P, 0.5, atol=1e-9)
+
+
+def test_votes_of_frames_keep_the_frame():
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    found, labels, _ = votes_as_rows(table, [[1, 1], [0, 1]])
+    assert found["b"].tolist() == ["x", "x", "y"]
+    assert labels.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("votes", "classes", "says"),
+    [
+        ([[1, 0]], None, "votes has 1 rows, and X has 2"),
+        ([[1, 0], [-1, 2]], None, "votes must not be negative, got -1"),
+        ([[1, 0], [np.nan, 2]], None, "votes contains NaN"),
+        ([[1, 0], [1, 0]], ["a"], "2 columns for 1 classes"),
+    ],
+)
+def test_wrong_votes_are_named(votes, classes, says):
+    with pytest.raises(ValueError, match=says):
+        votes_as_rows(np.zeros((2, 1)), votes, classes)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
 from gpclass.displays.drawing import axes_of
-from gpclass.metrics import Floats, Integers, check_probabilities
+from gpclass.metrics import Bins, Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,36 +103,19 @@ class ReliabilityDisplay:
         name : str, default=None
             Label of the curve.
         """
-        codes, proba, classes = check_probabilities(y_true, y_prob, labels)
-        assert codes is not None
-        if n_bins < 1:
-            raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
-        if classes.size == 2:
-            prob, hit = proba[:, 1], codes == 1
-            event = f"class {classes[1]!s}"
-        else:
-            prob, hit = proba.max(axis=1), proba.argmax(axis=1) == codes
-            event = "the most probable class"
-        if strategy == "quantile":
-            edges = np.unique(np.quantile(prob, np.linspace(0.0, 1.0, n_bins + 1)))
-        elif strategy == "uniform":
-            edges = np.linspace(0.0, 1.0, n_bins + 1)
-        else:
-            raise ValueError(f"strategy must be 'quantile' or 'uniform', got {strategy!r}.")
-        index = np.searchsorted(edges[1:-1], prob, side="right")
-        counts = np.bincount(index)
-        used = counts > 0
-        counts = counts[used]
-        hits = np.bincount(index[hit], minlength=len(used))[used]
+        bins = Bins.of(y_true, y_prob, labels, n_bins, strategy)
+        two = bins.classes.size == 2
+        event = f"class {bins.classes[1]!s}" if two else "the most probable class"
+        counts, frequency, prob_pred = bins.averages()
+        hits = np.rint(frequency * counts).astype(int)
         intervals = [
             binomtest(k, n).proportion_ci(confidence, "wilson")
             for k, n in zip(hits.tolist(), counts.tolist(), strict=True)
         ]
         lower, upper = np.array(intervals).T
-        prob_pred = np.bincount(index, weights=prob)[used] / counts
-        return cls(hits / counts, prob_pred, counts, lower, upper, prob, event, name)
+        return cls(frequency, prob_pred, counts, lower, upper, bins.prob, event, name)
 
     @classmethod
     def from_predictions(

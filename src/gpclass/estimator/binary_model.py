@@ -61,7 +61,7 @@ class BinaryModel(Model):
         A row's result does not depend on the others. NumericalWarning where the kernel overflows:
         the latent is then unknown, with mean 0 and a variance that makes the probability one half.
         """
-        weights, found = self.at_settings(_latent_at, X)
+        weights, found = self.at_settings(latent_at, X)
         if len(found) == 1:
             return found[0]
         means, variances = (np.stack(part) for part in zip(*found, strict=True))
@@ -119,7 +119,7 @@ class BinaryModel(Model):
         return draw_from_settings(self.settings(), n_samples, rng, draw_at)
 
 
-def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
+def latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
     """`BinaryModel.latent` at one setting."""
     _, problem, posterior = setting
     mean, variance = np.empty(len(X)), np.empty(len(X))
@@ -139,7 +139,7 @@ def _log_probabilities_at(setting: Setting, X: Any) -> Array:
     """`BinaryModel.log_probabilities` at one setting."""
     _, problem, posterior = setting
     if not isinstance(posterior, SamplePosterior):
-        return log_probabilities(problem.likelihood, *_latent_at(setting, X))
+        return log_probabilities(problem.likelihood, *latent_at(setting, X))
     log_p = np.empty((len(X), 2))
     for part, rows in chunks(X):
         K_cross, k_diag = cross_covariance(problem, rows)

@@ -27,6 +27,7 @@ from gpclass.estimator.prediction import (
     class_probabilities,
     class_samples,
 )
+from gpclass.estimator.questions import Questions
 from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.weights import used_rows
 from gpclass.kernels import from_recipe, to_recipe
@@ -36,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 @final
-class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type: ignore[misc]
+class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings):  # type: ignore[misc]
     """Gaussian process classification, as scikit-learn's class of this name, and more.
 
     The latent function has a Gaussian process prior, and its posterior is approximated by a
@@ -88,7 +89,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, PartSettings):  # type:
     max_iter_predict : int, default=100
         Iteration limit of an inference that is given by name; a method object has its own.
     warm_start : bool, default=False
-        Start the inference of the next fit from the sites of this one.
+        Start the inference of the next fit from the sites of this one, also where rows have been
+        added after those of this one. It saves time, and changes no result.
     copy_X_train : bool, default=True
         Whether to keep a copy of X, or X itself.
     random_state : int, RandomState instance or None, default=None

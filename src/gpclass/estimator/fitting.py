@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
@@ -28,6 +29,7 @@ from gpclass.learning import (
     Problem,
     draw_starts,
     learn_all,
+    spread_sites,
     weak_hyperprior,
 )
 
@@ -100,10 +102,21 @@ def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Proble
     return replace(learner, hyperprior=wanted)  # type: ignore[type-var]
 
 
-def _sites_for(problem: Problem, model: Model) -> object:
-    """Sites of a learnt model where they fit another problem, else None."""
-    alike = type(model.problem) is type(problem) and len(model.sites) == problem.n_sites
-    return model.start if alike else None
+def _sites_for(problem: Problem, model: Model) -> Any:
+    """Sites of a learnt model where they fit a problem with the same rows or more, else None.
+
+    Rows that were added stand last; they start at the mean of the sites of their class.
+    """
+    old, sites = model.problem, model.start
+    if sites is None or type(old) is not type(problem):
+        return None
+    if len(sites) == problem.n_sites:
+        return sites
+    k = old.n_rows
+    alike = len(sites) * problem.n_rows == problem.n_sites * k
+    if not (alike and k < problem.n_rows and np.array_equal(problem.labels[:k], old.labels)):
+        return None
+    return spread_sites(sites, problem.labels, np.arange(k))
 
 
 def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from gpclass.estimator.binary_model import log_probabilities
-from gpclass.estimator.joint_model import JointModel, averaged
+from gpclass.estimator.joint_model import JointModel, probabilities_of
 from gpclass.estimator.prediction import combined
 
 Array = NDArray[np.float64]
@@ -70,7 +70,7 @@ def _given_latents(model: Any, mean: Array, covariance: Array) -> Array:
     """Class probabilities (m, C) where the latents of the classes are N(mean, covariance)."""
     models, n_classes = model.models_, mean.shape[1]
     if isinstance(models[0], JointModel):
-        return averaged(models[0].problem, mean, covariance)
+        return probabilities_of(models[0].problem, mean, covariance)
     if len(models) == 1:
         mean, variances = mean[:, 1:] - mean[:, :1], np.zeros((len(mean), 1))
     else:

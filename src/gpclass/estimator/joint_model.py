@@ -46,7 +46,7 @@ class JointModel(Model):
         the latents are then unknown, with mean 0 and variances that make all classes equally
         probable.
         """
-        weights, found = self.at_settings(_latent_at, X)
+        weights, found = self.at_settings(latent_at, X)
         if len(found) == 1:
             return found[0]
         means, covariances = (np.stack(part) for part in zip(*found, strict=True))
@@ -75,7 +75,7 @@ class JointModel(Model):
         if lost.any():
             mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(mean.shape[1])
             warn_of_lost_rows(lost)
-        P = averaged(setting.problem, mean, covariance)
+        P = probabilities_of(setting.problem, mean, covariance)
         return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
@@ -95,7 +95,7 @@ class JointModel(Model):
         return draw_from_settings(self.settings(), n_samples, rng, draw_at)
 
 
-def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
+def latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
     """`JointModel.latent` at one setting."""
     _, problem, posterior = setting
     m, n_classes = len(X), problem.n_classes
@@ -116,11 +116,11 @@ def _latent_at(setting: Setting, X: Any) -> tuple[Array, Array]:
 
 def _probabilities_at(setting: Setting, X: Any) -> Array:
     """`JointModel.probabilities` at one setting."""
-    return averaged(setting.problem, *_latent_at(setting, X))
+    return probabilities_of(setting.problem, *latent_at(setting, X))
 
 
-def averaged(problem: JointProblem, mean: Array, covariance: Array) -> Array:
-    """Class probabilities of latents N(mean, covariance), shape (m, C)."""
+def probabilities_of(problem: Any, mean: Array, covariance: Array) -> Array:
+    """Class probabilities (m, C) of latents N(mean, covariance) of any size."""
     spread = np.abs(covariance).max(axis=(1, 2), initial=0.0)
     size = np.maximum(np.sqrt(spread), np.abs(mean).max(axis=1))
     scale = np.minimum(1.0, MAX_LATENT / np.maximum(size, 1.0))

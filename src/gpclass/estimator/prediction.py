@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.binary_model import BinaryModel, log_probabilities
 from gpclass.estimator.decomposition import Decomposition, OneVsOne, OneVsRest
-from gpclass.estimator.joint_model import JointModel
+from gpclass.estimator.joint_model import JointModel, probabilities_of
 
 Array = NDArray[np.float64]
 Models = Sequence[BinaryModel | JointModel]
@@ -60,6 +60,21 @@ def log_combined(
         return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
     P = combined(models, decomposition, n_classes, found)
     return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+
+
+def map_probabilities(
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+) -> Array:
+    """Class probabilities of the latents' means, shape (m, C)."""
+    first = models[0]
+    if isinstance(first, JointModel):
+        mean, covariance = first.latent(X)
+        return probabilities_of(first.problem, mean, np.zeros_like(covariance))
+    found = []
+    for model in models:
+        mean, variance = model.latent(X)
+        found.append(log_probabilities(model.problem.likelihood, mean, np.zeros_like(variance)))
+    return decomposition.combine(np.stack(found, axis=1), n_classes)
 
 
 def class_latents(

@@ -5,8 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, _num_samples, column_or_1d
 
 Array = NDArray[np.float64]
 
@@ -116,3 +117,48 @@ def class_weights(class_weight: object, y: NDArray[Any], weights: Array) -> Arra
     if not np.isfinite(factor).all() or (factor < 0).any():
         raise ValueError(f"class_weight must be finite and not negative, got {dict(class_weight)}")
     return np.asarray(factor[codes])
+
+
+def votes_as_rows(X: Any, votes: Any, classes: Any = None) -> tuple[Any, NDArray[Any], Array]:
+    """Rows, labels and weights of rows that have several votes, or labels as probabilities.
+
+    A row is written once for each class that it has votes for, with the votes as its weight: a
+    power of the likelihood of that class.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of n rows
+    votes : array-like of shape (n, C)
+        Counts, or probabilities: finite, not negative. Rows without any vote are left out.
+    classes : array-like of shape (C,), default=None
+        Labels of the columns of ``votes``; 0 to C - 1 by default.
+
+    Returns
+    -------
+    X, y, sample_weight : rows of X, ndarray of shape (N,), ndarray of shape (N,)
+        What `GaussianProcessClassifier.fit` takes.
+
+    Raises
+    ------
+    ValueError
+        For votes of another shape, or that are negative or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.estimator.weights import votes_as_rows
+    >>> X, y, weight = votes_as_rows(np.array([[1.5], [2.5]]), [[1.0, 0.0], [0.25, 0.75]])
+    >>> X.ravel(), y, weight
+    (array([1.5, 2.5, 2.5]), array([0, 0, 1]), array([1.  , 0.25, 0.75]))
+    """
+    given = check_array(votes, dtype=np.float64, input_name="votes")
+    n, n_classes = given.shape
+    if _num_samples(X) != n:
+        raise ValueError(f"votes has {n} rows, and X has {_num_samples(X)}")
+    labels = np.arange(n_classes) if classes is None else column_or_1d(classes)
+    if len(labels) != n_classes:
+        raise ValueError(f"votes has {n_classes} columns for {len(labels)} classes")
+    if (given < 0).any():
+        raise ValueError(f"votes must not be negative, got {given.min():.3g}")
+    rows, columns = np.nonzero(given)
+    return _safe_indexing(X, rows), labels[columns], given[rows, columns]

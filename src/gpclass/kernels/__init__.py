@@ -21,6 +21,7 @@ from gpclass.kernels.precomputed import (
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
 from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
+from gpclass.kernels.slopes import diagonal_slope, input_pullback
 from gpclass.kernels.theta import n_free, with_theta
 
 __all__ = [
@@ -34,9 +35,11 @@ __all__ = [
     "cross",
     "default_kernel",
     "diagonal",
+    "diagonal_slope",
     "evaluate",
     "expected_lengths",
     "from_recipe",
+    "input_pullback",
     "median_distance",
     "n_free",
     "pullback",

@@ -227,8 +227,22 @@ def _bind_rbf(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
 
 @binds(Matern)
 def _bind_matern(kernel: Kernel, X: Array, X_new: Array | None) -> BoundKernel:
-    profile = _MATERN.get(kernel.nu)
-    return _Radial(kernel, X, X_new, _matern(kernel.nu) if profile is None else profile)
+    return _Radial(kernel, X, X_new, _profile(kernel))
+
+
+def _profile(kernel: Kernel) -> Profile:
+    """Profile of an RBF or a Matern."""
+    nu = kernel.nu if isinstance(kernel, Matern) else math.inf
+    return _MATERN[nu] if nu in _MATERN else _matern(nu)
+
+
+def radial_weight(kernel: Kernel, X: Array, X_new: Array) -> Array | None:
+    """``-2 dlog k / d(r^2)`` of an RBF or a Matern between the rows, (n, m); None: 1."""
+    weight = _profile(kernel).weight
+    if weight is None:
+        return None
+    distances = Distances(X, X_new, kernel.length_scale, gram=False)
+    return weight(distances.squared(slice(0, len(X)), slice(0, len(X_new))))
 
 
 @binds(RationalQuadratic)

@@ -9,7 +9,7 @@ from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
 from gpclass.learning.leave_one_out import MaximiseLeaveOneOut
 from gpclass.learning.nuts import NoUTurn
-from gpclass.learning.problem import BinaryProblem, Evaluation, Problem
+from gpclass.learning.problem import BinaryProblem, Evaluation, Problem, spread_sites
 from gpclass.learning.runs import learn_all
 from gpclass.learning.search import SearchSettings
 
@@ -34,5 +34,6 @@ __all__ = [
     "WeakHyperPrior",
     "draw_starts",
     "learn_all",
+    "spread_sites",
     "weak_hyperprior",
 ]

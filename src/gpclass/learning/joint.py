@@ -11,7 +11,7 @@ from gpclass.inference import InferenceMethod, SitePosterior
 from gpclass.inference.cavities import Copies
 from gpclass.inference.joint import JointScheme, LatentPosterior
 from gpclass.inference.sites import Sites
-from gpclass.learning.problem import Problem
+from gpclass.learning.problem import Problem, spread_sites
 from gpclass.likelihoods import Likelihood
 from gpclass.priors.classes import DenseClasses
 from gpclass.priors.joint import JointPrior, JointPriorForm
@@ -44,6 +44,11 @@ class JointProblem(Problem):
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.codes)
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        """Indices of the classes."""
+        return self.codes
 
     @property
     def n_sites(self) -> int:
@@ -96,14 +101,4 @@ class JointProblem(Problem):
         """Rows of the subset keep their sites; the others take the mean of their class."""
         if not isinstance(sites, Sites):
             return None
-        known = np.arange(0, len(self.codes), step)
-
-        def spread(values: Array) -> Array:
-            part = values.reshape(len(known), -1)
-            rows = np.tile(part.mean(axis=0), (len(self.codes), 1))
-            for c in np.unique(self.codes[known]):
-                rows[self.codes == c] = part[self.codes[known] == c].mean(axis=0)
-            rows[known] = part
-            return rows.ravel()
-
-        return Sites(spread(sites.nu), spread(sites.tau))
+        return spread_sites(sites, self.codes, np.arange(0, len(self.codes), step))  # type: ignore[no-any-return]

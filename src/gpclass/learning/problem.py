@@ -1,7 +1,7 @@
 """What is learnt: a problem whose evidence depends on hyperparameters."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -29,6 +29,20 @@ class Evaluation(NamedTuple):
     approximation: Approximation
 
 
+def spread_sites(sites: Any, labels: NDArray[Any], known: NDArray[np.intp]) -> Any:
+    """Sites of more rows: those ``known`` keep theirs, the others take the mean of their label."""
+
+    def spread(values: Array) -> Array:
+        part = values.reshape(len(known), -1)
+        rows = np.tile(part.mean(axis=0), (len(labels), 1))
+        for label in np.unique(labels[known]):
+            rows[labels == label] = part[labels[known] == label].mean(axis=0)
+        rows[known] = part
+        return rows.ravel() if values.ndim == 1 else rows
+
+    return type(sites)(*(spread(getattr(sites, one.name)) for one in fields(sites)))
+
+
 class Problem(ABC):
     """One model whose evidence depends on hyperparameters (`Hyperparameters` has their order).
 
@@ -49,6 +63,11 @@ class Problem(ABC):
     @abstractmethod
     def n_rows(self) -> int:
         """Number of rows."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> NDArray[Any]:
+        """Label of each row, -1 and +1 or the index of its class."""
 
     @property
     @abstractmethod
@@ -224,6 +243,11 @@ class BinaryProblem(Problem):
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.y)
+
+    @property
+    def labels(self) -> Array:
+        """-1 and +1."""
+        return self.y
 
     @property
     def n_sites(self) -> int:
