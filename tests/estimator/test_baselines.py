@@ -19,6 +19,7 @@ from gpclass.estimator.baselines import (
 from gpclass.estimator.baselines.least_squares import LeaveOneOut, _by_evidence, _by_loo
 from gpclass.kernels import evaluate
 from gpclass.metrics import information_bits
+from helpers import folder
 
 KERNEL = 1.5 * RBF([1.0, 2.0, 1.0]) + WhiteKernel(0.5)
 
@@ -164,6 +165,7 @@ def test_more_classes_name_the_wrapper(data):
 
 def test_digits_of_the_book():
     """RW06 section 3.7.3: evidence -105 of the linear probit (at a theta whose inverse is 2.0)."""
+    folder("GPCLASS_DATA")
     train, test = load_dataset("usps_3v5_train"), load_dataset("usps_3v5_test")
     model = LinearProbitClassifier(4.0).fit(train.X, train.y)
     np.testing.assert_allclose(model.log_marginal_likelihood_value_, -104.98, atol=0.01)
@@ -175,6 +177,7 @@ def test_digits_of_the_book():
 @pytest.mark.slow
 def test_least_squares_are_the_best_on_the_digits_of_the_book():
     """RW06 Figure 3.10: fewer errors and more bits than EP, which has 21 and 0.89 at its best."""
+    folder("GPCLASS_DATA")
     train, test = load_dataset("usps_3v5_train"), load_dataset("usps_3v5_test")
     kernel = 10.0 * RBF(10.0) + WhiteKernel(0.1)
     model = GaussianProcessLeastSquaresClassifier(kernel, use_variance=False)

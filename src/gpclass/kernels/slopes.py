@@ -85,7 +85,7 @@ def diagonal_slope(kernel: Any, X_new: Any) -> Array:
     if isinstance(kernel, DotProduct):
         slope = 2.0 * X_new
     elif isinstance(kernel, ColumnKernel):
-        _scatter(kernel, slope, diagonal_slope(kernel.kernel, kernel.chosen(X_new)))
+        _scatter(kernel, slope, diagonal_slope(kernel.spread, kernel.chosen(X_new)))
     return slope
 
 
@@ -126,7 +126,7 @@ def _power(kernel: Any, X: Array, X_new: Array, G: Array) -> Array:
 
 
 def _columns(kernel: Any, X: Array, X_new: Array, G: Array) -> Array:
-    inner, slope = kernel.kernel, np.zeros_like(X_new)
+    inner, slope = kernel.spread, np.zeros_like(X_new)
     found = _rule(inner)(inner, kernel.chosen(X), kernel.chosen(X_new), G)
     return _scatter(kernel, slope, found)
 

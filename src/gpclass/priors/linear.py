@@ -134,7 +134,7 @@ class LinearPrior(Prior):
         scaled = linalg.Definite.of(
             np.ascontiguousarray(M), "the posterior precision of the weights"
         )
-        Qt = linalg.solve_lower_columns_in_place(scaled.L, np.ascontiguousarray(self.U.T))
+        Qt = linalg.solve_lower_columns_in_place(scaled.L, np.array(self.U.T, order="C"))
         return LinearFactor(self, tau, scaled, np.ascontiguousarray(Qt.T))
 
 
