@@ -49,7 +49,7 @@ def test_a_summary_says_what_was_learnt():
         f"log evidence: {evidence:.2f} nats, {evidence / 60:.3f} a row (class frequencies alone: "
         f"{alone:.3f})",
         f"kernel: {model.kernel_}",
-        "columns that matter, by length-scale in standard deviations of the column:",
+        "length-scales in deviations of the column (a short one bends, and need not matter most):",
         "  town      0.5  another level multiplies the covariance by 0.14",
         f"  age   {relative:>7.3g}  gently curved",
         "  do not matter: id, age",

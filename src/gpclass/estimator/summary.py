@@ -64,7 +64,7 @@ def _columns(model: BaseEstimator, kernel: Kernel, X: Any) -> Iterator[str]:
     if not scales:
         return
     names = names_of_columns(model, X)
-    yield "columns that matter, by length-scale in standard deviations of the column:"
+    yield "length-scales in deviations of the column (a short one bends, and need not matter most):"
     matter = sorted((one for one in scales if one.matters), key=lambda one: one.relative)
     width = max((len(names[one.column]) for one in matter), default=0)
     for one in matter[:MOST_COLUMNS]:
