@@ -254,7 +254,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         codes = np.searchsorted(rows.classes, y)
         self.X_train_, self.y_train_ = X, np.where(np.isin(y, rows.classes), codes, -1)
         self.models_ = models
-        self.log_marginal_likelihood_value_ = float(np.mean([m.log_evidence for m in models]))
+        self.log_marginal_likelihood_value_ = np.float64(np.mean([m.log_evidence for m in models]))
         self.converged_ = all(m.outcome.converged for m in models)
         evaluations = [reported.run.n_evaluations for reported in report.runs]
         self.n_iter_ = max(1, *(evaluations or [m.n_iter for m in models]))

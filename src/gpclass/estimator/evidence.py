@@ -41,10 +41,12 @@ def evidence_at(models: Sequence[Model], theta: ArrayLike, eval_gradient: bool) 
         there.append(type(model).of(problem, Learned((Node.of(full, found),))))
         if found.gradient is not None:
             gradients.append(found.gradient[: len(part)] / len(models))
+    # numpy's float, as in scikit-learn: a plain one becomes float32 beside a float32
+    mean = np.float64(np.mean(total))
     if not eval_gradient:
-        return EvidenceAt(float(np.mean(total)), None, there)
+        return EvidenceAt(mean, None, there)
     gradient = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
-    return EvidenceAt(float(np.mean(total)), gradient, there)
+    return EvidenceAt(mean, gradient, there)
 
 
 def _of_each(theta: Array, models: Sequence[Model]) -> tuple[list[Array], bool]:
