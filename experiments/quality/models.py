@@ -119,7 +119,11 @@ def _boosting(X: Any, y: Any) -> Any:
 def _catboost(X: Any, y: Any) -> Any:
     levels = _is_level(X)
     model = import_module("catboost").CatBoostClassifier(
-        cat_features=levels, verbose=False, random_seed=0, thread_count=1
+        cat_features=levels,
+        verbose=False,
+        random_seed=0,
+        thread_count=1,
+        allow_writing_files=False,
     )
     return make_pipeline(FunctionTransformer(_named_levels), model)
 
