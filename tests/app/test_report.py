@@ -226,6 +226,7 @@ def test_contrast_is_enough_for_small_text(page, name):
         assert (luminance(background) + 0.05) / (luminance(colour) + 0.05) > 4.5
 
 
+@pytest.mark.slow
 def test_commands_write_pages(model, table, tmp_path):
     X, y = table
     path, saved = tmp_path / "rows.csv", tmp_path / "glucose.skops"

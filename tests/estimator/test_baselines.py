@@ -30,6 +30,7 @@ def data():
     return X, np.array(["no", "yes"])[y]
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         NearestNeighbourClassifier(),

@@ -25,6 +25,7 @@ def test_two_classes_in_closed_form(likelihood, link):
     np.testing.assert_allclose(found.deviation, np.sqrt(variance)[:, None].repeat(2, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"inference": "laplace"}, {"multi_class": "differences"}], ids=str
 )

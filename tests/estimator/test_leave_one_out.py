@@ -92,6 +92,7 @@ def test_a_row_that_no_other_knows_has_its_prior(n_classes, inference):
     np.testing.assert_allclose(P, 1 / n_classes, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_row_leaves_with_its_whole_weight(n_classes):
     X, y = table(n_classes, 20)
@@ -158,6 +159,7 @@ def test_a_saved_model_has_them_too():
     assert again.predict_proba(X).tobytes() == model.predict_proba(X).tobytes()
 
 
+@pytest.mark.slow
 def test_before_fit_and_for_samples():
     with pytest.raises(NotFittedError):
         fixed().loo_proba_

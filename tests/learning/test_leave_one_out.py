@@ -37,6 +37,7 @@ def problem_of(method, kernel, weights=None, **data):
     return BinaryProblem(kernel, X, y, likelihood, inference, weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "kernel", "weighted"), pairs(METHODS, KERNELS, (False, True)))
 def test_gradient_is_that_of_central_differences(method, kernel, weighted):
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.5], 20) if weighted else None
