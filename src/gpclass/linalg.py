@@ -247,6 +247,12 @@ def eigen_batch(A: Array) -> tuple[Array, Array]:
     return np.asarray(values), np.asarray(vectors)
 
 
+def root_batch(A: Array) -> Array:
+    """R with ``R R^T = A`` for a stack (m, k, k) of positive semi-definite A, singular or not."""
+    values, vectors = eigen_batch(A)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+
+
 @dataclass(frozen=True)
 class Factored(ABC):
     """A symmetric matrix M with a lower triangular factor L, whose upper triangle is undefined."""

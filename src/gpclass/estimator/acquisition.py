@@ -13,7 +13,7 @@ from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.joint_model import JointModel, probabilities_of
 from gpclass.estimator.model import Setting
 from gpclass.likelihoods import Likelihood
-from gpclass.linalg import blocks, eigen_batch
+from gpclass.linalg import blocks, root_batch
 from gpclass.montecarlo import SamplePosterior
 
 Array = NDArray[np.float64]
@@ -109,8 +109,7 @@ def _of_joint(model: JointModel, X: Any, n_draws: int) -> Array:
     z = ndtri(Sobol(C, scramble=False).random(n_draws) + 0.5 / n_draws)
     P, given = np.zeros((len(X), C)), np.zeros(len(X))
     for weight, setting, (mean, covariance) in zip(weights, model.settings(), found, strict=True):
-        values, vectors = eigen_batch(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        root = root_batch(covariance)
         for rows in blocks(len(X), max(1, DRAWS // n_draws)):
             f = (mean[rows, None] + np.einsum("icd,sd->isc", root[rows], z)).reshape(-1, C)
             at = probabilities_of(setting.problem, f, np.zeros((len(f), C, C)))

@@ -78,7 +78,7 @@ def pick_parts(estimator: BaseEstimator) -> Parts:
             f"categorical_features={chosen!r} is for kernel=None: a kernel that is given decides "
             "itself what its columns are"
         )
-    multi_class = _named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
+    multi_class = check_named("multi_class", estimator.multi_class, (*JOINT, *DECOMPOSITIONS))
     return Parts(
         likelihood=get_likelihood(estimator.likelihood),
         inference=_pick_inference(
@@ -112,7 +112,7 @@ def check_kernel_argument(kernel: object) -> None:
             check_kernel_argument(one)
         return
     if isinstance(kernel, str):
-        _named("kernel", kernel, ("precomputed",))
+        check_named("kernel", kernel, ("precomputed",))
         return
     raise TypeError(
         "kernel must be None, 'precomputed', an instance of a scikit-learn kernel or a list of "
@@ -125,7 +125,7 @@ def _check_hyperprior(hyperprior: object, learner: Learner) -> None:
     if hyperprior is None:
         return
     if not isinstance(hyperprior, HyperPrior):
-        _named("hyperprior", hyperprior, HYPERPRIORS)
+        check_named("hyperprior", hyperprior, HYPERPRIORS)
         if hyperprior == "auto":
             return
     if isinstance(learner, KeepFixed):
@@ -168,7 +168,8 @@ def _check_hyperparameters(kernel: Kernel) -> None:
             )
 
 
-def _named(argument: str, value: object, options: Collection[str]) -> str:
+def check_named(argument: str, value: object, options: Collection[str]) -> str:
+    """Return a value that is one of the names; TypeError or ValueError lists them."""
     if not isinstance(value, str):
         raise TypeError(
             f"{argument} must be one of {', '.join(map(repr, options))} (or an object where the "
@@ -218,7 +219,7 @@ def _pick_inference(
                 f"leave max_iter_predict at {MAX_ITER}"
             )
         given: Any = inference
-    elif _named("inference", inference, (*METHODS, "mcmc")) == "mcmc":
+    elif check_named("inference", inference, (*METHODS, "mcmc")) == "mcmc":
         given = MonteCarlo(random_state=_seed(random_state))
     else:
         given = METHODS[inference](max_iter=max_iter)
@@ -228,7 +229,7 @@ def _pick_inference(
 def _pick_learner(learning: object, optimizer: Any, random_state: Any) -> Learner:
     if isinstance(learning, Learner):
         return learning
-    _named("learning", learning, LEARNINGS)
+    check_named("learning", learning, LEARNINGS)
     if isinstance(optimizer, type):
         raise TypeError(f"optimizer must be a function, not a type: {optimizer!r}")
     if optimizer is None:

@@ -116,9 +116,8 @@ def canonical_root(mean: Array, S: Array) -> Array:
     order, _ = canonical_order(mean, S)
     rows = np.arange(len(S))[:, None]
     ordered = S[rows[:, :, None], order[:, :, None], order[:, None, :]]
-    values, vectors = linalg.eigen_batch(ordered)
     root = np.empty_like(S)
-    root[rows, order] = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    root[rows, order] = linalg.root_batch(ordered)
     return root
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from gpclass.linalg import Array, eigen_batch
+from gpclass.linalg import Array, eigen_batch, root_batch
 
 EPS: Final = float(np.finfo(np.float64).eps)
 
@@ -36,8 +36,7 @@ def without_own_sites(
     >>> mean.round(9) + 0.0, variance
     (array([[0.]]), array([[[1.]]]))
     """
-    values, vectors = eigen_batch(covariance)
-    H = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    H = root_batch(covariance)
     values, vectors = eigen_batch(H.transpose(0, 2, 1) @ W @ H)
     left = 1.0 - values
     left = np.where((left <= 0.0) & (left > -slack), EPS, left)

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel
 
+from gpclass.estimator.arguments import check_named
 from gpclass.estimator.baselines.labels import Array, TwoClasses, new_rows, two_classes
 from gpclass.exceptions import ConvergenceWarning
 from gpclass.inference import METHODS, Outcome
@@ -90,12 +91,7 @@ class LinearProbitClassifier(TwoClasses):
             raise ValueError(f"weight_variance must be a positive number, got {start!r}")
         method = self.inference
         if isinstance(method, str):
-            if method not in METHODS:
-                raise ValueError(
-                    f"inference={method!r} does not exist; the values that do are: "
-                    + ", ".join(map(repr, METHODS))
-                )
-            method = METHODS[method]()
+            method = METHODS[check_named("inference", method, METHODS)]()
         learner = KeepFixed() if self.optimizer is None else MaximiseEvidence(self.optimizer)
         X, labels = two_classes(self, X, y)
         bias = 1.0 if self.fit_intercept else 0.0
