@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above, mark_dates
 from gpclass.displays.effect import classes_shown
-from gpclass.displays.tables import Table, text_of
+from gpclass.displays.tables import Table, check_numbers, text_of
 from gpclass.estimator.intervals import probability_intervals
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ class DecisionSurfaceDisplay:
             For an estimator without latents, and a wrong column, value, class or number.
         """
         table = Table.of(estimator, X)
-        for name, number, least in (("n_points", n_points, 2), ("max_rows", max_rows, 1)):
-            if number < least:
-                raise ValueError(f"{name} must be at least {least}, got {number}.")
+        check_numbers(n_points, max_rows)
         classes = estimator.classes_
         shown: int | None = None
         wanted = classes_shown(classes, class_of_interest)

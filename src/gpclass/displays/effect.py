@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.displays.drawing import COLOURS, MARKERS, axes_of, legend_above, mark_dates
-from gpclass.displays.tables import FEW, Table, text_of
+from gpclass.displays.tables import FEW, Table, check_numbers, text_of
 from gpclass.estimator.intervals import probability_intervals
 
 if TYPE_CHECKING:
@@ -130,9 +130,7 @@ class EffectDisplay:
             For an estimator without latents, and a wrong column, class or number.
         """
         table = Table.of(estimator, X)
-        for name, number, least in (("n_points", n_points, 2), ("max_rows", max_rows, 1)):
-            if number < least:
-                raise ValueError(f"{name} must be at least {least}, got {number}.")
+        check_numbers(n_points, max_rows)
         classes = estimator.classes_
         shown = classes_shown(classes, class_of_interest)
         j = table.position(column)

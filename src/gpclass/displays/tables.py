@@ -35,8 +35,15 @@ def check_model(model: Any) -> None:
     check_is_fitted(model)
 
 
+def check_numbers(n_points: int, max_rows: int) -> None:
+    """ValueError for less than two points of a column, or no row."""
+    for name, number, least in (("n_points", n_points, 2), ("max_rows", max_rows, 1)):
+        if number < least:
+            raise ValueError(f"{name} must be at least {least}, got {number}.")
+
+
 def text_of(value: Any) -> str:
-    """A value of a column as it is told: a level, a day, or a number of three digits."""
+    """A value of a column as text: a level, a day, or a number of three digits."""
     if isinstance(value, np.datetime64):
         return str(value.astype("datetime64[D]"))
     if isinstance(value, float):

@@ -44,8 +44,6 @@ def two_classes(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     ValueError for other than two classes.
     """
     X, codes = classes_of(estimator, X, y)
-    if len(estimator.classes_) == 1:
-        raise ValueError(f"y has one class ({estimator.classes_[0]}), and two are needed")
     if len(estimator.classes_) > 2:
         raise ValueError(
             f"Only binary classification is supported. y has {len(estimator.classes_)} classes: "
@@ -55,10 +53,15 @@ def two_classes(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
 
 
 def classes_of(estimator: Any, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
-    """Read X as (n, d) and y as indices of the ``classes_``, which are noted."""
+    """Read X as (n, d) and y as indices of the ``classes_``, which are noted.
+
+    ValueError for one class.
+    """
     X, y = validate_data(estimator, X, y, dtype=np.float64)
     check_classification_targets(y)
     estimator.classes_, codes = np.unique(y, return_inverse=True)
+    if len(estimator.classes_) < 2:
+        raise ValueError(f"y has one class ({estimator.classes_[0]}), and two are needed")
     return X, codes
 
 

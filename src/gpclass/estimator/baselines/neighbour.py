@@ -56,8 +56,6 @@ class NearestNeighbourClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             For fewer than two classes.
         """
         X, codes = classes_of(self, X, y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class ({self.classes_[0]}), and two are needed")
         self._neighbours = NearestNeighbors(n_neighbors=1, metric=self.metric).fit(X)
         self._codes = codes
         # without rows that are given, a row is no neighbour of its own
