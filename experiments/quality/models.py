@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -142,6 +141,5 @@ MODELS: Final[dict[str, Maker]] = {
     "SVC": _svc,
     "random forest": _forest,
     "histogram boosting": _boosting,
+    "CatBoost": _catboost,
 }
-if find_spec("catboost") is not None:
-    MODELS["CatBoost"] = _catboost
