@@ -34,7 +34,15 @@ __all__ = [
 ]
 
 # In the order of the summary.
-MODULES: Final = ("rw06_cavity",)
+MODULES: Final = (
+    "rw06_linear",
+    "rw06_sample",
+    "rw06_likelihoods",
+    "rw06_cavity",
+    "rw06_toy",
+    "rw06_groups",
+    "b06_regions",
+)
 
 
 def experiments() -> dict[str, Experiment]:

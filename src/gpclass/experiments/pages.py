@@ -50,7 +50,7 @@ def record_of(run: Run) -> dict[str, Any]:
     one = run.experiment
     ours = {
         place: value if isinstance(value, Found) else Found(value)
-        for place, value in one.found(run.results).items()
+        for place, value in (one.found(run.results) if run.pieces else {}).items()
     }
     published = {(cell.row, cell.column): cell for cell in one.published}
     cells = [_cell(one, place, published.get(place), ours.get(place)) for place in published]
