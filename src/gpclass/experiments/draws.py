@@ -9,9 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 from gpclass.experiments.form import Found, Place
 
 
-def squared_exponential(
-    length_scale: float, deviation: float, *, learnt: bool = False
-) -> Kernel:
+def squared_exponential(length_scale: float, deviation: float, *, learnt: bool = False) -> Kernel:
     """``sigma_f^2 exp(-|x - x'|^2 / (2 l^2))`` of l and sigma_f, kept or with wide bounds.
 
     Examples
@@ -24,7 +22,9 @@ def squared_exponential(
     )
 
 
-def claims(draws: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[Place, bool | float]:
+def claims(
+    draws: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> dict[Place, bool | float]:
     """Cells of claims: does each hold in most draws, and in which share of them.
 
     Parameters

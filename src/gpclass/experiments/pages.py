@@ -1,6 +1,7 @@
 """The page of an experiment, its results as JSON, and the summary of all pages of a folder."""
 
 import json
+import math
 import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -141,8 +142,8 @@ def _ending(record: dict[str, Any]) -> Iterator[str]:
         lines = [f"- {n} times {message}" for message, n in warned.most_common(5)]
         yield "## Warnings\n\n" + "\n".join(lines)
     yield (
-        f"{len(record['pieces'])} pieces, {duration(record['cpu_seconds'])} of CPU time; their "
-        f"seeds, results and seconds are in `{record['experiment']}.json`."
+        f"Pieces of work: {len(record['pieces'])}, {duration(record['cpu_seconds'])} of CPU time; "
+        f"their seeds, results and seconds are in `{record['experiment']}.json`."
     )
 
 
@@ -198,6 +199,8 @@ def _ours(cell: dict[str, Any]) -> str:
     if "ours" not in cell:
         return ""
     step = cell.get("resolution", 0.0) / 10.0
+    if not step and cell.get("error"):
+        step = 10.0 ** math.floor(math.log10(cell["error"]))
     text = number(cell["ours"], step)
     if "error" in cell:
         text += f" ± {number(cell['error'], step)}"
@@ -247,7 +250,7 @@ def _json(record: dict[str, Any]) -> str:
     for key, value in short.items():
         if isinstance(value, dict) and key == "pieces":
             inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
-            lines.append(f' {json.dumps(key)}: {{\n{inner}\n }}')
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
         elif isinstance(value, list):
             inner = ",\n".join(f"  {json.dumps(one)}" for one in value)
             lines.append(f" {json.dumps(key)}: [\n{inner}\n ]")

@@ -117,7 +117,9 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
     figure, axes = panels(1, 2, size=4.4)
     a, b = axes.flat
     a.plot(X[:, 0], y > 0, "+", color="black", label="data")
-    densities = [n * norm.pdf(x, center, DEVIATION) for n, center in zip(SIZES, CENTERS, strict=True)]
+    densities = [
+        n * norm.pdf(x, center, DEVIATION) for n, center in zip(SIZES, CENTERS, strict=True)
+    ]
     truth = sum(d for d, label in zip(densities, LABELS, strict=True) if label > 0)
     a.plot(x, truth / sum(densities), color="grey", linestyle="-.", label="p(y|x)")
     for (method, curves), style in zip(one.items(), ("--", "-"), strict=True):
@@ -138,8 +140,8 @@ EXPERIMENT = Experiment(
     name="rw06-3.6",
     title="Three groups on a line: Laplace's method and EP",
     source="RW06 Figure 3.6, section 3.7.2",
-    settings="60 points of three normal components at -6 (20, label +1), 0 (30, -1) and 2 (10, +1), "
-    "each with a deviation of 0.8; l = 2.6, sigma_f = 7: as in the text. It does not say which "
+    settings="60 points of three normal components at -6 (20, label +1), 0 (30, -1) and 2 (10, "
+    "+1), each with a deviation of 0.8; l = 2.6, sigma_f = 7: as in the text. It does not say which "
     "likelihood: probit, as the figure of EP needs; the optimum is shown for the logit too. The "
     "points are not printed: seeds 0 to 19, the first in the figure. Claims hold where they hold "
     "in most draws; which numbers stand for *small* and *cautious* is our choice, in the rows.",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The paper prints no coordinates: ours. The last cross lies between circles seen from the origin,
 # so that no line through it separates the classes.
-CIRCLES: Final = ((1.0, 2.0), (2.0, 0.5), (3.0, 2.0), (-1.0, 2.5), (-1.5, -0.5))
+CIRCLES: Final = ((1.0, 2.0), (2.0, 0.5), (3.0, 2.0), (-1.0, 2.5), (2.5, -0.5))
 CROSSES: Final = ((-2.0, -1.0), (-3.0, 0.5), (-0.5, -2.5), (-2.0, -3.0), (1.5, 1.0))
 METHODS: Final = ("laplace", "ep", "pl", "vi")
 
