@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 from gpclass.app.commands import app
 from gpclass.app.reproduce import load
 from gpclass.experiments import experiments, runner
+from helpers import folder
 
 
 def call(*args):
@@ -56,7 +57,16 @@ def test_an_interruption_says_how_to_go_on(monkeypatch, tmp_path):
 
 
 def test_the_digits_say_how_to_get_them(monkeypatch, tmp_path):
+    assert load("iris").X.shape == (150, 4)
     monkeypatch.setenv("GPCLASS_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"set GPCLASS_DATA to the folder that has usps"):
         load("usps")
-    assert load("iris").X.shape == (150, 4)
+    with pytest.raises(FileNotFoundError, match=r"has no file boston_corrected\.csv"):
+        load("csv:boston_corrected")
+    with pytest.raises(ValueError, match="boston_bay.csv is no known file"):
+        load("csv:boston_bay")
+
+
+def test_a_whole_file_of_the_folder():
+    folder("GPCLASS_DATA")
+    assert load("csv:heart_hungarian").shape == (294, 14)

@@ -153,6 +153,10 @@ def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
         "Each page shows what a paper prints beside what this library gets, run by `gpclass "
         f"reproduce --all`. {RULE}"
     )
+    yield (
+        "Exercises 3.10.1 to 3.10.5 of RW06 are `examples/rw06_exercise_*.py` of the repository; "
+        "formulas that are misprinted are tested in `tests/test_papers.py`."
+    )
     if any(record["size"] == "quick" for record in records):
         yield f"**{QUICK}**"
     verdicts = [verdict.value for verdict in Verdict]
