@@ -7,7 +7,7 @@ import pytest
 
 from gpclass.app.reproduce import load
 from gpclass.experiments import experiments
-from gpclass.experiments.pages import write_page
+from gpclass.experiments.pages import INDEX, write_page
 from gpclass.experiments.runner import run
 
 ALL = experiments()
@@ -44,6 +44,9 @@ def test_a_quick_run(name, tmp_path):
 @each
 @pytest.mark.skipif(not RECORDS.is_dir(), reason="this copy has no docs folder")
 def test_the_record_of_the_full_run(name):
+    if not (RECORDS / f"{name}.json").exists():
+        assert name in (RECORDS / INDEX).read_text().partition("Not run here yet: ")[2]
+        pytest.skip("it was not run in full yet, as the summary says")
     record = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
     assert record["size"] == "full"
     published = {(cell.row, cell.column): cell.value for cell in ALL[name].published}

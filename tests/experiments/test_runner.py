@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpclass.experiments import Experiment, Found, Piece, Published, judge, panels
-from gpclass.experiments.pages import INDEX, write_page, write_summary
+from gpclass.experiments.pages import INDEX, read_run, write_page, write_summary
 from gpclass.experiments.runner import run
 
 CALLS: list[str] = []
@@ -168,6 +168,7 @@ def test_pieces_need_names_of_their_own(tmp_path):
 def test_pages_and_summary(tmp_path):
     write_page(start(toy(), tmp_path), tmp_path)
     counts = write_summary(tmp_path, ["other", "toy-1"])
+    assert "Not run here yet: other." in (tmp_path / INDEX).read_text()
     assert counts == {"matched": 1, "missed": 1, "not run": 1}
     page = (tmp_path / "toy-1.md").read_text()
     assert "| add | sum | 3.5 | 3.50 ± 0.10 | matched |" in page
@@ -182,6 +183,20 @@ def test_pages_and_summary(tmp_path):
     assert record["pieces"]["add"]["arguments"] == {"x": 1.5, "seed": 2}
     assert record["pieces"]["add"]["seconds"] >= 0.0
     assert record["size"] == "full"
+
+
+def test_pages_of_the_results_on_record(tmp_path):
+    write_page(start(toy(), tmp_path), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.glob("toy-1*")}
+    CALLS.clear()
+    write_page(read_run(toy(), tmp_path), tmp_path)
+    assert before == {path: path.read_bytes() for path in tmp_path.glob("toy-1*")}
+    assert CALLS == []
+    # a piece that came later is not on record
+    more = read_run(toy(Piece("later", add, {"x": 0.0, "seed": 3})), tmp_path)
+    assert more.left_out == {"later": "it is not on record"}
+    with pytest.raises(FileNotFoundError):
+        read_run(toy(), tmp_path / "elsewhere")
 
 
 def test_the_same_run_gives_the_same_files(tmp_path):

@@ -63,6 +63,9 @@ def reproduce(
             metavar="FOLDER", help="Pages and finished pieces; default: reproduction[-quick]."
         ),
     ] = None,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Write pages again, of the results in FOLDER.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
 ) -> None:
     """Run figures and tables of the source papers, each beside its published numbers.
@@ -81,7 +84,7 @@ def reproduce(
         return
     wanted = _wanted(known, names or [], everything)
     require("matplotlib", "the figures need matplotlib")
-    from gpclass.experiments.pages import counts, write_page, write_summary
+    from gpclass.experiments.pages import counts, read_run, write_page, write_summary
     from gpclass.experiments.runner import run
 
     folder = out or Path("reproduction-quick" if quick else "reproduction")
@@ -95,6 +98,10 @@ def reproduce(
             print(f"gpclass: {run.experiment.name}: {reason}", file=sys.stderr)
         write_summary(folder, list(known))
 
+    if pages:
+        for one in wanted:
+            finish(read_run(one, folder))
+        return
     try:
         runs = run(wanted, "quick" if quick else "full", load, folder / "cache", finish, jobs)
     except KeyboardInterrupt as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpclass._version import __version__
 from gpclass.estimator.progress import duration
 from gpclass.experiments.form import Experiment, Found, Published, Verdict, judge
-from gpclass.experiments.runner import Run
+from gpclass.experiments.runner import Run, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +44,28 @@ def write_page(run: Run, folder: Path) -> dict[str, Any]:
     (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     (folder / f"{name}.json").write_text(_json(record) + "\n", encoding="utf-8")
     return record
+
+
+def read_run(experiment: Experiment, folder: Path) -> Run:
+    """Return the run on record in NAME.json, to write its page again without running it.
+
+    Pieces whose arguments are others now are left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no record.
+    """
+    record = json.loads((folder / f"{experiment.name}.json").read_text(encoding="utf-8"))
+    wanted = {piece.name: plain(piece.arguments) for piece in experiment.pieces(record["size"])}
+    run = Run(experiment, record["size"], wanted)
+    for name, arguments in wanted.items():
+        piece = record["pieces"].get(name)
+        if piece is None or piece.pop("arguments") != arguments:
+            run.left_out[name] = record["left_out"].get(name, "it is not on record")
+        else:
+            run.pieces[name] = piece
+    return run
 
 
 def record_of(run: Run) -> dict[str, Any]:
@@ -100,7 +122,8 @@ def write_summary(folder: Path, order: Sequence[str]) -> Counter[str]:
         for path in (folder / f"{name}.json" for name in order)
         if path.exists()
     ]
-    text = "\n\n".join(_summary(records))
+    missing = sorted(set(order) - {record["experiment"] for record in records}, key=order.index)
+    text = "\n\n".join(_summary(records, missing))
     (folder / INDEX).write_text(text + "\n", encoding="utf-8")
     return sum((counts(record) for record in records), Counter())
 
@@ -147,7 +170,7 @@ def _ending(record: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
+def _summary(records: list[dict[str, Any]], missing: list[str]) -> Iterator[str]:
     yield "# The papers' figures and tables, reproduced"
     yield (
         "Each page shows what a paper prints beside what this library gets, run by `gpclass "
@@ -180,6 +203,8 @@ def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
         ]
         if reasons:
             yield f"## What is {verdict.value}\n\n" + "\n".join(reasons)
+    if missing:
+        yield "Not run here yet: " + ", ".join(missing) + "."
     names = "\n".join(record["experiment"] for record in records)
     yield f"```{{toctree}}\n:hidden:\n\n{names}\n```"
 

@@ -170,7 +170,7 @@ def _do(
         warnings.simplefilter("always")
         result = function(*data, **arguments)
     return {
-        "result": json.loads(json.dumps(result, default=_plain)),
+        "result": plain(result),
         "seconds": round(time.process_time() - start, 3),
         "warnings": dict(Counter(f"{w.category.__name__}: {w.message}" for w in caught)),
     }
@@ -185,9 +185,9 @@ def _attempt(number: int, kept: Callable[..., Any], call: tuple[Any, ...]) -> tu
     return number, ""
 
 
-def _plain(value: Any) -> Any:
-    """Arrays and numbers of numpy as lists and numbers."""
-    return value.tolist()
+def plain(value: Any) -> Any:
+    """As JSON gives it back: arrays and numbers of numpy are lists and numbers."""
+    return json.loads(json.dumps(value, default=lambda one: one.tolist()))
 
 
 @final
