@@ -74,14 +74,13 @@ class TestB06:
         return psi - 0.5 * bent + 0.5 * n * np.log(2 * np.pi)
 
     @staticmethod
-    def gradient(laplace, dC, moved):
-        """(6.91) and (6.92), for one hyperparameter; ``moved`` is (6.94)."""
+    def gradient(laplace, dC, trace, moving):
+        """(6.91) with the matrix of its trace, and (6.92) with that of (6.94)."""
         C, t, a, W = laplace
-        I = np.eye(len(t))
-        u = np.linalg.solve(C, a)
-        explicit = 0.5 * u @ dC @ u - 0.5 * np.trace(np.linalg.solve(I + C @ W, W) @ dC)
-        s = expit(a)
-        reduced = np.diag(np.linalg.solve(I + C @ W, C))
+        u, s = np.linalg.solve(C, a), expit(a)
+        moved = np.linalg.solve(moving, dC @ (t - s))
+        reduced = np.diag(np.linalg.solve(np.eye(len(t)) + C @ W, C))
+        explicit = 0.5 * u @ dC @ u - 0.5 * np.trace(trace @ dC)
         return explicit - 0.5 * (reduced * s * (1 - s) * (1 - 2 * s)) @ moved
 
     def test_evidence_mode_and_prediction_are_ours(self, laplace, rows, kernel):
@@ -98,22 +97,22 @@ class TestB06:
         reduced = np.diag(k.T @ np.linalg.solve(np.linalg.inv(W) + C, k))
         np.testing.assert_allclose(variance, kernel.diag(X_new) - reduced, rtol=1e-7)
 
-    def test_gradient_with_694_put_right_is_ours_and_as_printed_is_not(self, laplace, rows, kernel):
+    def test_gradient_with_691_and_694_put_right_is_ours(self, laplace, rows, kernel):
+        """W and C do not commute: the print has (I + C W)^-1 W in 6.91, (I + W C)^-1 in 6.94."""
         X, y = rows
-        C, t, a, W = laplace
-        I = np.eye(len(y))
+        C, _, _, W = laplace
+        CW, WC = np.eye(len(y)) + C @ W, np.eye(len(y)) + W @ C
+        right, printed = np.linalg.solve(WC, W), np.linalg.solve(CW, W)
         problem = BinaryProblem(kernel, X, y, Logit(), Laplace())
         ours = problem.evaluate(problem.theta).gradient
-        right, printed = [], []
-        for dC in np.moveaxis(kernel(X, eval_gradient=True)[1], 2, 0):
-            right.append(
-                self.gradient(laplace, dC, np.linalg.solve(I + C @ W, dC @ (t - expit(a))))
-            )
-            printed.append(
-                self.gradient(laplace, dC, np.linalg.solve(I + W @ C, dC @ (t - expit(a))))
-            )
-        np.testing.assert_allclose(right, ours, rtol=1e-7)
-        assert np.abs(np.subtract(printed, ours)).max() > 1e-3
+        slopes = np.moveaxis(kernel(X, eval_gradient=True)[1], 2, 0)
+
+        def gradient(trace, moving):
+            return [self.gradient(laplace, dC, trace, moving) for dC in slopes]
+
+        np.testing.assert_allclose(gradient(right, CW), ours, rtol=1e-7)
+        assert np.abs(np.subtract(gradient(right, WC), ours)).max() > 1e-3
+        assert np.abs(np.subtract(gradient(printed, CW), ours)).max() > 1e-3
 
     def test_the_posterior_is_log_concave_and_not_log_convex(self, laplace):
         C, _, _, W = laplace

@@ -63,7 +63,7 @@ def test_the_digits_say_how_to_get_them(monkeypatch, tmp_path):
         load("usps")
     with pytest.raises(FileNotFoundError, match=r"has no file boston_corrected\.csv"):
         load("csv:boston_corrected")
-    with pytest.raises(ValueError, match="boston_bay.csv is no known file"):
+    with pytest.raises(ValueError, match=r"boston_bay\.csv is no known file"):
         load("csv:boston_bay")
 
 

@@ -56,7 +56,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="At sizes that end within minutes, to see it run.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="List the experiments, with the data they need.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="List the experiments, with the data they need.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -120,7 +120,8 @@ EXPERIMENT = Experiment(
     "covariances of our choice. Laplace with the logistic likelihood, squared exponential, l and "
     "sigma_f by the evidence. The optimal boundary is that of the densities. Errors are of 10,000 "
     "further points; ten draws, the first in the figure. The evidence (6.90) and its gradient "
-    "(6.91 to 6.94) are compared with ours in `tests/test_papers.py`.",
+    "(6.91 to 6.94, of which 6.91 and 6.94 have W and C in the wrong order) are compared with ours "
+    "in `tests/test_papers.py`.",
     published=tuple(Published(claim, "holds", True) for claim in TEXTS.values()),
     pieces=pieces,
     found=found,
