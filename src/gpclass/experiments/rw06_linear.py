@@ -61,17 +61,18 @@ def posterior(circles: Any, crosses: Any, points: int, reach: float, cells: int)
         ours[method] = {
             "distance": float(np.abs(p - proba).max()),
             "evidence": float(model.log_marginal_likelihood_value_),
-            "proba": np.round(p, 4),
+            "proba": np.round(p, 4) if method == "ep" else [],
         }
-    step = max(1, points // 50)
+    # the middle half is drawn
+    shown = slice(points // 4, -(points // 4), max(1, points // 100))
     return {
         "mean": mean,
         "skewness": skewness,
         "maxima": int(np.all([inner > other for other in beside], axis=0).sum()),
         "bent": bent,
         "evidence": float(np.log(evidence)),
-        "weights": w[::step],
-        "posterior": np.round((weights / area).reshape(points, points)[::step, ::step], 4),
+        "weights": w[shown],
+        "posterior": np.round((weights / area).reshape(points, points)[shown, shown], 4),
         "x": x,
         "proba": np.round(proba, 4),
         "ours": ours,
