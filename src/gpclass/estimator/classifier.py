@@ -89,8 +89,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
     max_iter_predict : int, default=100
         Iteration limit of an inference that is given by name; a method object has its own.
     warm_start : bool, default=False
-        Start the inference of the next fit from the sites of this one, also where rows have been
-        added after those of this one. It saves time, and changes no result.
+        Start the next fit from the sites of this one, also where rows have been added after those
+        of this one, and its learning from the hyperparameters of this one. It saves time; of
+        several maxima of the evidence it may find another.
     copy_X_train : bool, default=True
         Whether to keep a copy of X, or X itself.
     random_state : int, RandomState instance or None, default=None
