@@ -55,8 +55,9 @@ def test_the_interval_holds_draws_of_all_settings(averaged, iris):
     draws = ndtr(averaged.sample_latent(X, 4000, random_state=0)[:, 1] * 2.0)
     found = probability_intervals(averaged, X, 0.9)
     inside = (draws >= found.lower[:, [1]]) & (draws <= found.upper[:, [1]])
-    # of the Gaussian with the mean and variance of all settings together
-    assert np.abs(inside.mean(axis=1) - 0.9).max() < 0.05
+    # by the mean and variance of all settings together: wider where these are far apart
+    assert inside.mean(axis=1).min() > 0.88
+    assert np.median(inside.mean(axis=1)) < 0.93
 
 
 def test_what_is_of_the_hyperparameters_shows_the_mode(averaged):

@@ -46,16 +46,17 @@ def labels(kernel, likelihood="probit", codes=Y, **settings):
         ),
         (
             DotProduct(1.0) + ConstantKernel(1.0),
-            ("sigma 0 of the linear part", "variance of the constant"),
+            ("sigma_0 of the linear part", "variance of the constant"),
         ),
         (
-            RBF(1.0) + RBF(3.0) + 2.0 * ExpSineSquared(),
+            RBF(1.0) + RBF(3.0) + 2.0 * ExpSineSquared() * RBF(1.0, "fixed") + WhiteKernel(),
             (
-                "length-scale of the smooth part (k1__k1__length_scale)",
-                "length-scale of the smooth part (k1__k2__length_scale)",
+                "length-scale of the smooth part (k1__k1__k1__length_scale)",
+                "length-scale of the smooth part (k1__k1__k2__length_scale)",
                 "variance of the periodic part",
                 "length-scale of the periodic part",
                 "periodicity of the periodic part",
+                "variance of the noise",
             ),
         ),
         (RationalQuadratic(), ("alpha of the smooth part", "length-scale of the smooth part")),

@@ -61,7 +61,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         half the time. "mcmc" samples, for fixed hyperparameters (``optimizer=None``).
     learning : {"evidence", "loo", "ccd", "nuts", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, by that of the leave-one-out log
-        predictive (binary problems), or by EM (KG06). "ccd" averages predictions over settings
+        predictive, or by EM (KG06). "ccd" averages predictions over settings
         around the maximum of the evidence, "nuts" over draws (`pip install 'gpclass[nuts]'`);
         those at the maximum are reported.
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"

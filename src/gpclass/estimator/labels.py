@@ -74,7 +74,7 @@ def _words(kernel: Kernel, prefix: str, scaled: str) -> Iterator[tuple[str, str]
         yield f"{prefix}noise_level", "variance of the noise"
     else:
         for one in kernel.hyperparameters:
-            what = one.name.replace("length_scale", "length-scale").replace("_", " ")
+            what = one.name.replace("length_scale", "length-scale")
             yield f"{prefix}{one.name}", f"{what} of the {_part(kernel)}"
 
 
@@ -84,6 +84,5 @@ def _part(kernel: Kernel) -> str:
     if isinstance(kernel, Product):
         factors = [one for one in (kernel.k1, kernel.k2) if not isinstance(one, ConstantKernel)]
         return _part(factors[0]) if len(factors) == 1 else "product"
-    return next(
-        (words for kinds, words in PARTS if isinstance(kernel, kinds)), type(kernel).__name__
-    )
+    known = (words for kinds, words in PARTS if isinstance(kernel, kinds))
+    return next(known, type(kernel).__name__)

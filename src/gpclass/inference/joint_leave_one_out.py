@@ -115,7 +115,7 @@ class _Rows:
 
     def _times_rows(self, H: Array, A: Array) -> Array:
         """``H A`` for the block diagonal H."""
-        return np.matmul(H, A.reshape(*self.mean.shape, -1)).reshape(A.shape)
+        return np.asarray(np.matmul(H, A.reshape(*self.mean.shape, -1)).reshape(A.shape))
 
 
 def _weighted(weights: Array, own: OwnClass) -> OwnClass:

@@ -26,7 +26,7 @@ class LeftOut(ABC):
 
     @abstractmethod
     def pullback(self) -> tuple[tuple[float, Any], ...]:
-        """Pairs of a factor and a cotangent in the prior's own form: their sum is the derivative."""
+        """Factors and cotangents in the prior's own form; the derivative is their sum."""
 
     @abstractmethod
     def likelihood_gradient(self) -> Array:
@@ -111,7 +111,6 @@ class LeaveOneOut(LeftOut):
         """Of the tilted normalisers under the cavities, and through the sites."""
         (x, v), copies, by = self.cavities, self.copies, self._implicit
         gradient = copies.likelihood.log_z_gradient(copies.y, x + copies.offset, v)
-        slopes = self.found.site_slopes(self.prior, copies)
-        return np.asarray(
-            gradient @ copies.weights + slopes @ np.concatenate([by.by_nu, by.by_tau])
-        )
+        by_sites = np.concatenate([by.by_nu, by.by_tau])
+        through = self.found.site_slopes(self.prior, copies) @ by_sites
+        return np.asarray(gradient @ copies.weights + through)

@@ -86,7 +86,8 @@ class MaximiseLeaveOneOut(Learner):
 def leave_one_out(problem: Problem, theta: Array, gradient: bool, init: Any) -> Score:
     """The leave-one-out log predictive of a problem at theta, and its gradient.
 
-    ValueError for a joint model without one; NotPositiveDefiniteError where a cavity is not proper, or the kernel overflows.
+    ValueError for a joint model without one; NotPositiveDefiniteError where a cavity is not
+    proper, or the kernel overflows.
     """
     there = problem.at(theta)
     slope = None

@@ -114,8 +114,8 @@ class NoUTurn(Learner):
         run = _report(around, draws)
         theta = np.tile(around.mode.theta, (*draws.shape[:2], 1))
         theta[..., around.free] += draws @ around.axes.T
-        nodes = (replace(mode.best, weight=0.0), *averaged)
-        return Learned(nodes, (*mode.runs, run), mode=0, draws=theta)
+        every = (replace(mode.best, weight=0.0), *averaged)
+        return Learned(every, (*mode.runs, run), mode=0, draws=theta)
 
     def _draw(self, mici: Any, around: Neighbourhood) -> Array:
         """Coordinates of the draws, shape (n_chains, n_draws, p)."""
