@@ -199,7 +199,7 @@ def test_copies_have_no_gradient_in_the_multinomial_probit():
 def test_a_free_epsilon_is_learnt():
     X, y = noisy_problem(60, seed=1)
     settings = {"likelihood": "threshold", "learning": "loo"}
-    model = GaussianProcessClassifier(1.0 * RBF(1.0, (0.1, 10.0)), **settings).fit(X, y)
+    model = GaussianProcessClassifier(RBF(1.0, "fixed"), **settings).fit(X, y)
     problem = model.models_[0].problem
     score = leave_one_out(problem, problem.theta, True, model.models_[0].sites)
     assert model.likelihood_.epsilon != pytest.approx(0.01, rel=0.1)

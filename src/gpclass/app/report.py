@@ -31,6 +31,7 @@ from gpclass.displays import (
 )
 from gpclass.displays.tables import Table
 from gpclass.estimator.inputs import MixedTable, listed
+from gpclass.estimator.summary import scales_of
 
 if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
@@ -334,8 +335,6 @@ def _no_surface(model: Any) -> list[str]:
 
 def _surface_parameters(model: Any) -> tuple[int, int] | None:
     """The first hyperparameter, a variance, and the shortest length-scale."""
-    from gpclass.estimator.summary import scales_of
-
     problem = model.models_[0].problem
     names = problem.hyperparameters.names
     scales = [one for one in scales_of(problem.kernels[0], problem.inputs) if one.matters]

@@ -80,8 +80,9 @@ class Mislabelled(Likelihood):
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:
         """From those of ``p_0 / p``, which are ``rho`` times those of p_0 over itself."""
-        one, two, three = self.likelihood.derivatives(y, f)
         rho = self._share(self.likelihood.log_prob(y, f))
+        # where p_0 is zero its derivatives over itself may overflow
+        one, two, three = (np.where(rho > 0.0, d, 0.0) for d in self.likelihood.derivatives(y, f))
         first = rho * one
         second = rho * (two + one * one)
         third = rho * (three + one * (3.0 * two + one * one))
