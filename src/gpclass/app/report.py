@@ -219,8 +219,7 @@ def _own_rows(
     from gpclass.app.evaluation import fold_scores
 
     classes = model.classes_
-    is_own = y[:, None] == classes
-    frequencies = (is_own.sum(axis=0) - is_own) / max(len(y) - 1, 1)
+    frequencies = np.tile((y[:, None] == classes).mean(axis=0), (len(y), 1))
     rows = {"the model, leave-one-out": (y, loo), "class frequencies": (y, frequencies)}
     if unseen is not None:
         name = f"the model, on {unseen.name} ({len(unseen.y)} rows)"
