@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass import GaussianProcessClassifier
+from gpclass import GaussianProcessClassifier, trusted_types
 from gpclass.likelihoods import Logit, Mislabelled, NoisyThreshold, Probit
 from gpclass.testing import check_likelihood
 
@@ -37,6 +37,15 @@ def test_wrong_labels_are_given_up():
     of_class = (P - 0.05) / 0.9
     wrong = np.abs(plain.predict_proba(X)[at, 1] - right[at])
     assert (np.abs(of_class[at] - right[at]) < wrong).all()
+
+
+def test_a_model_is_saved():
+    skops = pytest.importorskip("skops.io")
+    X = np.linspace(-3, 3, 10)[:, None]
+    model = GaussianProcessClassifier(optimizer=None, likelihood=Mislabelled(Logit(), 0.1))
+    model.fit(X, X[:, 0] > 0)
+    again = skops.loads(skops.dumps(model), trusted=trusted_types())
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class EvidenceSurfaceDisplay:
         self.surface_ = ax.contourf(self.x, self.y, values, **style)
         bar = ax.figure.colorbar(self.surface_, ax=ax, ticks=levels[1:-1])
         bar.ax.set_yticklabels([f"{-drop:g}" for drop in drops[::-1]])
-        bar.set_label(f"Log evidence less its best on the grid, {top:.1f} nats")
+        bar.set_label(f"Log evidence less its best\non the grid, {top:.1f} nats")
         self.path_ = None
         if path and len(self.path):
             start = self.path[0]
