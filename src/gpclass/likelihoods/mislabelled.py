@@ -46,8 +46,8 @@ class Mislabelled(Likelihood):
     >>> from gpclass.likelihoods import Mislabelled, Probit
     >>> for likelihood in (Probit(), Mislabelled(Probit(), 0.05)):
     ...     print(likelihood.tilted_moments(1.0, np.array([-3.0]), 1.0).mean.round(2))
-    [-1.74]
-    [-2.66]
+    [-1.25]
+    [-2.59]
     """
 
     likelihood: Likelihood = field(default_factory=Probit)
