@@ -25,8 +25,7 @@ ROOMS = (
 # Rooms beside the list, and what each may import.
 BESIDE = {
     "testing": ROOMS[1:],
-    # decision.display has the earlier names of two displays
-    "decision": ("metrics", "exceptions", "displays"),
+    "decision": ("metrics", "exceptions"),
     "displays": (*ROOMS[1:], "decision", "metrics"),
     "experiments": (*ROOMS[1:], "displays", "decision", "metrics"),
     "metrics": (),

@@ -279,7 +279,7 @@ def expected_calibration_error(
     .. math:: \sum_b \frac{n_b}{n} \left| \bar y_b - \bar p_b \right|
 
     For two classes p is the probability of the second, for more that of the most probable class, as
-    in `gpclass.decision.display.ReliabilityDisplay`.
+    in `gpclass.displays.ReliabilityDisplay`.
 
     Parameters
     ----------

@@ -8,9 +8,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.naive_bayes import GaussianNB
 
-import gpclass.decision.display
 from gpclass import GaussianProcessClassifier
-from gpclass.displays import OutlierDisplay, RelevanceDisplay, ReliabilityDisplay
+from gpclass.displays import OutlierDisplay, RelevanceDisplay
 
 
 def test_relevances_are_inverse_length_scales(ax):
@@ -80,10 +79,6 @@ def test_mistakes_of_outliers():
         OutlierDisplay.compute([0, 1], [0.1, 0.9], threshold=0.0)
     with pytest.raises(TypeError, match="GaussianNB has no predict_latent"):
         OutlierDisplay.from_estimator(GaussianNB())
-
-
-def test_the_earlier_place_of_two_displays():
-    assert gpclass.decision.display.ReliabilityDisplay is ReliabilityDisplay
 
 
 def test_nothing_is_drawn_before_it_is_asked_for():

@@ -111,7 +111,8 @@ def test_the_path_is_that_of_the_run(model, ax):
     run = model.optimizer_report_.runs[0].run
     np.testing.assert_allclose(np.log(shown.path), run.path[:, [1, 0]], atol=1e-12)
     np.testing.assert_allclose(shown.path_.get_xydata(), shown.path)
-    assert ax.get_xlabel() == "k2__length_scale"
+    assert ax.get_xlabel() == "length-scale of the smooth part"
+    assert ax.get_ylabel() == "variance of the smooth part"
 
 
 def test_names_of_columns_and_no_path_where_nothing_was_learnt(iris, ax):

@@ -635,6 +635,23 @@ def test_warm_starts_of_a_learnt_kernel_end_at_the_same_result():
     np.testing.assert_allclose(model.predict_proba(NEW), P, atol=1e-7)
 
 
+def test_warm_starts_begin_at_the_last_hyperparameters():
+    model = gpc(1.0 * RBF(1.0), warm_start=True).fit(X2[:-1], Y2[:-1])
+    theta, cold = model.kernel_.theta, gpc(1.0 * RBF(1.0)).fit(X2, Y2)
+    model.fit(X2, Y2)
+    np.testing.assert_allclose(model.optimizer_report_.runs[0].run.start, theta)
+    assert model.n_iter_ < cold.n_iter_
+    np.testing.assert_allclose(model.kernel_.theta, cold.kernel_.theta, atol=1e-5)
+    # within new bounds, and anew where the hyperparameters are others
+    bound = 0.5 * np.exp(theta[1])
+    model.set_params(kernel=1.0 * RBF(0.5 * bound, (0.1 * bound, bound)))
+    with pytest.warns(ConvergenceWarning, match="bound"):
+        model.fit(X2, Y2)
+    assert model.optimizer_report_.runs[0].run.start[1] == pytest.approx(np.log(bound))
+    model.set_params(kernel=RBF(0.7)).fit(X2, Y2)
+    np.testing.assert_allclose(model.optimizer_report_.runs[0].run.start, np.log([0.7]))
+
+
 def test_warm_starts_from_another_problem_do_no_harm():
     model = fixed(warm_start=True).fit(X2, Y2)
     for X, y in ((X2[:30], Y2[:30]), (X3, Y3), (X2, 1 - Y2), (1e3 * X2, Y2), (X2, Y2)):

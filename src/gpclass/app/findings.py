@@ -157,9 +157,9 @@ def outlier_sentence(found: OutlierDisplay, proba: NDArray[np.float64]) -> str:
     expected = float((proba * (proba < found.threshold)).sum())
     rows = found.outliers
     told = f": {listed(rows)}" if len(rows) else ""
+    have = f"{len(rows)} have classes" if len(rows) > 1 else f"{len(rows) or 'none'} has a class"
     return (
-        f"Of {len(found.own)} training rows, {len(rows)} "
-        f"{'has a class' if len(rows) == 1 else 'have classes'} with a probability below "
+        f"Of {len(found.own)} training rows, {have} with a probability below "
         f"{found.threshold:g} given all other rows (about {expected:.0f} would if the "
         f"probabilities were right){told}."
     )

@@ -31,6 +31,7 @@ from gpclass.displays import (
 )
 from gpclass.displays.tables import Table
 from gpclass.estimator.inputs import MixedTable, listed
+from gpclass.estimator.summary import scales_of
 
 if TYPE_CHECKING:
     from gpclass.app.evaluation import Comparison
@@ -218,8 +219,7 @@ def _own_rows(
     from gpclass.app.evaluation import fold_scores
 
     classes = model.classes_
-    is_own = y[:, None] == classes
-    frequencies = (is_own.sum(axis=0) - is_own) / max(len(y) - 1, 1)
+    frequencies = np.tile((y[:, None] == classes).mean(axis=0), (len(y), 1))
     rows = {"the model, leave-one-out": (y, loo), "class frequencies": (y, frequencies)}
     if unseen is not None:
         name = f"the model, on {unseen.name} ({len(unseen.y)} rows)"
@@ -334,8 +334,6 @@ def _no_surface(model: Any) -> list[str]:
 
 def _surface_parameters(model: Any) -> tuple[int, int] | None:
     """The first hyperparameter, a variance, and the shortest length-scale."""
-    from gpclass.estimator.summary import scales_of
-
     problem = model.models_[0].problem
     names = problem.hyperparameters.names
     scales = [one for one in scales_of(problem.kernels[0], problem.inputs) if one.matters]

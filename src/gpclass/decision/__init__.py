@@ -1,4 +1,4 @@
-"""What to decide, given probabilities and losses, and how probabilities look."""
+"""What to decide, given probabilities and losses."""
 
 from gpclass.decision.costs import REJECT, ErrorRejectCurve, decide, error_reject_curve
 

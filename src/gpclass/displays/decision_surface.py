@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 
 # Values of so many other columns are told one by one.
 MOST_NAMED: Final = 8
+# Part of the width or height from an edge within which a label would be cut.
+NEAR_EDGE: Final = 0.06
 
 
 @final
@@ -192,7 +194,6 @@ class DecisionSurfaceDisplay:
             if np.ptp(spread) > 1e-6 * spread.max():
                 self.lines_ = ax.contour(self.x, self.y, spread, levels=5, colors="0.15",
                                          linewidths=0.8, linestyles="dashed")  # fmt: skip
-                ax.clabel(self.lines_, fmt="sd %.2g", fontsize=8)
         if points:
             self._points(ax)
         # a value stays on the line of its column
@@ -204,6 +205,8 @@ class DecisionSurfaceDisplay:
         mark_dates(ax.yaxis, self.y)
         ax.set_xlim(self.x[0], self.x[-1])
         ax.set_ylim(self.y[0], self.y[-1])
+        if self.lines_ is not None:
+            _label_lines(ax, self.lines_)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -223,7 +226,7 @@ class DecisionSurfaceDisplay:
         weight = ((self.probability.max(axis=2) - 1 / C) / (1 - 1 / C))[..., None]
         hues = np.array([_rgb(COLOURS[c % len(COLOURS)]) for c in range(C)])
         image = 1.0 - 0.75 * weight * (1.0 - hues[best])
-        self.surface_ = ax.pcolormesh(self.x, self.y, image, shading="nearest", rasterized=True)
+        self.surface_ = ax.pcolormesh(self.x, self.y, image, shading="gouraud", rasterized=True)
 
     def _points(self, ax: "Axes") -> None:
         for c in np.unique(self.codes):
@@ -234,9 +237,21 @@ class DecisionSurfaceDisplay:
             ax.plot(
                 self.points[0][mine], self.points[1][mine], MARKERS[c % len(MARKERS)],
                 color=hue, markeredgecolor="white", markeredgewidth=0.7, markersize=5.5, alpha=0.9,
+                clip_on=False,
                 label=f"class {self.classes[c]!s}" if known else "rows",
             )  # fmt: skip
         legend_above(ax)
+
+
+def _label_lines(ax: "Axes", lines: Any) -> None:
+    """Label lines above the points, but for labels that an edge would cut."""
+    to_axes = ax.transData + ax.transAxes.inverted()
+    for text in ax.clabel(lines, fmt="sd %.2g", fontsize=8, zorder=5):
+        place = to_axes.transform(text.get_position())
+        if ((place < NEAR_EDGE) | (place > 1.0 - NEAR_EDGE)).any():
+            text.remove()
+        else:
+            text.set_bbox({"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.6})
 
 
 def _hue(c: int, shown: int | None) -> str:

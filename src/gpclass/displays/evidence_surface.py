@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpclass.displays.drawing import axes_of, legend_above, require_matplotlib
 from gpclass.displays.tables import check_model
 from gpclass.estimator.evidence import evidence_at
-from gpclass.estimator.summary import names_of_columns, scales_of
+from gpclass.estimator.labels import labels_of_theta
 from gpclass.exceptions import NotPositiveDefiniteError
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class EvidenceSurfaceDisplay:
     path : ndarray of shape (e, 2)
         The evaluations of the best run, empty where nothing was learnt.
     labels : tuple of two str
-        The names, or of which column it is the length-scale (as the kernel takes the column:
-        standardised, by the default kernel).
+        Of which column it is the length-scale (as the kernel takes the column: standardised, by
+        the default kernel), or of which part of the kernel the variance.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class EvidenceSurfaceDisplay:
     log_evidence: Array
     learnt: tuple[float, float]
     path: Array
-    labels: tuple[str, ...]
+    labels: tuple[str, str]
 
     @classmethod
     def compute(
@@ -133,9 +133,9 @@ class EvidenceSurfaceDisplay:
                 there = theta.copy()
                 there[[a, b]] = u, v
                 surface[row, column] = _evidence(model, there)
-        columns = _columns_of_scales(estimator, model.problem)
         names = (free.names[a], free.names[b])
-        labels = tuple(f"length-scale of {columns[n]}" if n in columns else n for n in names)
+        said = labels_of_theta(estimator, model.problem)
+        labels = (said[a], said[b])
         ends = (float(np.exp(theta[a])), float(np.exp(theta[b])))
         x, y = np.exp(axes)
         return cls(names, x, y, surface, ends, np.exp(path[:, [a, b]]), labels)
@@ -170,7 +170,7 @@ class EvidenceSurfaceDisplay:
         self.surface_ = ax.contourf(self.x, self.y, values, **style)
         bar = ax.figure.colorbar(self.surface_, ax=ax, ticks=levels[1:-1])
         bar.ax.set_yticklabels([f"{-drop:g}" for drop in drops[::-1]])
-        bar.set_label(f"Log evidence less its best on the grid, {top:.1f} nats")
+        bar.set_label(f"Log evidence less its best\non the grid, {top:.1f} nats")
         self.path_ = None
         if path and len(self.path):
             start = self.path[0]
@@ -193,14 +193,6 @@ class EvidenceSurfaceDisplay:
         legend_above(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _columns_of_scales(estimator: Any, problem: Any) -> dict[str, str]:
-    """Names of the columns that a length-scale belongs to, of one kernel for all classes."""
-    if len(problem.kernels) > 1:
-        return {}
-    names = names_of_columns(estimator, problem.inputs)
-    return {one.parameter: names[one.column] for one in scales_of(problem.kernel, problem.inputs)}
 
 
 def _ticker() -> Any:

@@ -61,7 +61,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         half the time. "mcmc" samples, for fixed hyperparameters (``optimizer=None``).
     learning : {"evidence", "loo", "ccd", "nuts", "em"} or Learner, default="evidence"
         How hyperparameters are found: by the evidence's gradient, by that of the leave-one-out log
-        predictive (binary problems), or by EM (KG06). "ccd" averages predictions over settings
+        predictive, or by EM (KG06). "ccd" averages predictions over settings
         around the maximum of the evidence, "nuts" over draws (`pip install 'gpclass[nuts]'`);
         those at the maximum are reported.
     multi_class : {"joint", "differences", "one_vs_rest", "one_vs_one"}, default="joint"
@@ -89,8 +89,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
     max_iter_predict : int, default=100
         Iteration limit of an inference that is given by name; a method object has its own.
     warm_start : bool, default=False
-        Start the inference of the next fit from the sites of this one, also where rows have been
-        added after those of this one. It saves time, and changes no result.
+        Start the next fit from the sites of this one, also where rows have been added after those
+        of this one, and its learning from the hyperparameters of this one. It saves time; of
+        several maxima of the evidence it may find another.
     copy_X_train : bool, default=True
         Whether to keep a copy of X, or X itself.
     random_state : int, RandomState instance or None, default=None

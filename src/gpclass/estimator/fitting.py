@@ -32,6 +32,7 @@ from gpclass.learning import (
     spread_sites,
     weak_hyperprior,
 )
+from gpclass.linalg import Array
 
 
 def starting_kernels(
@@ -57,7 +58,8 @@ def learn_models(
 ) -> tuple[list[Model], OptimizerReport]:
     """Learn the problems with the settings of the estimator, and report every run.
 
-    With ``warm_start`` inference starts from the sites of the last fit where these fit.
+    With ``warm_start`` inference starts from the sites of the last fit, and learning from its
+    hyperparameters, where these fit.
     """
     problems = division.problems
     n_restarts = 0 if isinstance(learner, KeepFixed) else int(estimator.n_restarts_optimizer)
@@ -67,6 +69,8 @@ def learn_models(
     inits: list[object] = [None] * len(problems)
     if len(last) == len(problems):
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
+        for start, problem, model in zip(starts, problems, last, strict=True):
+            start[0] = _theta_for(problem, model)
     cost = Cost.of(problems, learner, starts, estimator.n_jobs)
     cost.warn()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
@@ -100,6 +104,13 @@ def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Proble
             return learner
         wanted = weak_hyperprior(problem.hyperparameters, problem.inputs)
     return replace(learner, hyperprior=wanted)  # type: ignore[type-var]
+
+
+def _theta_for(problem: Problem, model: Model) -> Array:
+    """Hyperparameters of a learnt model within the bounds of a problem that has the same ones."""
+    if model.problem.hyperparameters.names != problem.hyperparameters.names:
+        return problem.theta
+    return np.clip(model.learned.theta, *problem.bounds.T)
 
 
 def _sites_for(problem: Problem, model: Model) -> Any:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils.validation import check_is_fitted
 
+from gpclass.estimator.draws import arviz_dataset, hyperparameter_draws
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.leave_one_out import loo_log_loss, loo_probabilities
 from gpclass.estimator.model import Model
@@ -33,6 +34,32 @@ class Learnt(ABC):
         """
         check_is_fitted(self, "models_")
         return summary_of(self)
+
+    def to_arviz(self, problem: int = 0) -> Any:
+        """Draws of the hyperparameters by ``learning="nuts"``, for ArviZ.
+
+        ``arviz.summary(model.to_arviz())`` has means, intervals, split R-hat and effective draws;
+        ``arviz.plot_trace`` and the others take it too.
+
+        Parameters
+        ----------
+        problem : int, default=0
+            Which binary problem, where there are several.
+
+        Returns
+        -------
+        draws : xarray.Dataset
+            A variable a hyperparameter, on its own scale, of all chains and draws.
+
+        Raises
+        ------
+        ValueError
+            Without draws, and for a problem that there is not.
+        ImportError
+            Without ArviZ (``pip install 'gpclass[arviz]'``).
+        """
+        check_is_fitted(self, "models_")
+        return arviz_dataset(hyperparameter_draws(self, problem))
 
     def _of_models(self, read: Callable[[Model], Any]) -> Any:
         """What is read of the one model, or a list of it."""

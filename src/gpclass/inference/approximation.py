@@ -229,6 +229,13 @@ class Approximation(ABC):
         ``prior`` and ``copies`` are what the method was called with.
         """
 
+    @abstractmethod
+    def site_slopes(self, prior: Prior, copies: Any) -> Array:
+        """Derivatives of the sites' (nu, tau) at fixed marginals, shape (p, 2 n).
+
+        By the likelihood's own hyperparameters; the arguments are those of `site_jacobian`.
+        """
+
 
 class OfBinary(ABC):
     """What is read from ``binary``, the binary method's approximation."""

@@ -59,6 +59,10 @@ class BoundApproximation(Approximation):
         third = copies.likelihood.derivatives(y, mode + offset).third
         return mode_jacobian(mode, weights * third)
 
+    def site_slopes(self, prior: Prior, copies: Copies) -> Array:
+        """Nothing, as there are no hyperparameters."""
+        return np.zeros((0, 2 * len(self.sites)))
+
 
 class _Contact(NamedTuple):
     """Best points of contact ``c^2 = f^2 + v`` from below.

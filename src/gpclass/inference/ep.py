@@ -15,7 +15,7 @@ from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.response import FOURTH, SiteJacobian
+from gpclass.inference.solvers.response import FOURTH, SiteJacobian, site_slopes
 from gpclass.inference.solvers.rule import SiteRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
@@ -65,6 +65,10 @@ class EPApproximation(Approximation):
     def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
         """Through the cavities, which move with the sites."""
         return SiteJacobian.of(EPRule(prior, copies), self.posterior, FOURTH).resolved()
+
+    def site_slopes(self, prior: Prior, copies: Copies) -> Array:
+        """Of the sites that match, through the cavities as well."""
+        return site_slopes(EPRule(prior, copies), self.posterior)
 
 
 @final

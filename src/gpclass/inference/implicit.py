@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
@@ -14,15 +14,12 @@ from gpclass.inference.solvers.response import (
     FOURTH,
     Implicit,
     SiteJacobian,
-    difference,
     implicit_adjoints,
+    site_slopes,
 )
 from gpclass.inference.solvers.rule import End, MarginalRule
 from gpclass.linalg import Array
 from gpclass.priors import Prior
-
-# Central differences by a logarithm, of functions that quadrature has right to 1e-12.
-STEP: Final = 1e-3
 
 
 @final
@@ -73,6 +70,10 @@ class EnergyApproximation(Approximation):
         """By the rule that the sites fulfil."""
         return self._jacobian
 
+    def site_slopes(self, prior: Prior, copies: Copies) -> Array:
+        """Of the rule's targets."""
+        return site_slopes(self.rule, self.posterior)
+
     def evidence_pullback(self) -> Any:
         """``d log Z_EP / dK``, explicit and implicit terms; see `SitePosterior.pullback`."""
         adjoints = self._implicit.marginals
@@ -81,21 +82,6 @@ class EnergyApproximation(Approximation):
     def likelihood_gradient(self) -> Array:
         """``d log Z_EP / d theta`` by the likelihood's own hyperparameters, shape (p,)."""
         copies = self.energy.copies
-        gradient = copies.log_z_gradient(*self.energy.cavities)
-        for k in range(len(copies.likelihood.theta)):
-            d_nu, d_tau = self._site_slopes(k)
-            gradient[k] += float(self._implicit.by_nu @ d_nu + self._implicit.by_tau @ d_tau)
-        return gradient
-
-    def _site_slopes(self, k: int) -> Array:
-        """Derivatives of the sites by entry k of the likelihood's theta at fixed marginals."""
-        posterior, theta = self.posterior, self.rule.copies.likelihood.theta
-        m, v, sites = posterior.mean, posterior.variance, posterior.sites
-        unit = np.eye(len(theta))[k]
-
-        def moved(t: float) -> Sites:
-            return self.rule.with_likelihood(theta + t * STEP * unit).target(
-                m, v, sites.nu, sites.tau
-            )
-
-        return difference(moved, np.full(len(m), STEP), FOURTH)
+        by_sites = np.concatenate([self._implicit.by_nu, self._implicit.by_tau])
+        through = self.site_slopes(self.rule.prior, copies) @ by_sites
+        return np.asarray(copies.log_z_gradient(*self.energy.cavities) + through)

@@ -11,6 +11,7 @@ A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, final
 
 import numpy as np
@@ -22,15 +23,28 @@ from gpclass.inference.differences import (
     DifferencePosterior,
     latent_differences,
 )
+from gpclass.inference.joint_leave_one_out import (
+    difference_terms,
+    differences_left_out,
+    softmax_left_out,
+)
 from gpclass.inference.laplace import predicts_variationally
-from gpclass.inference.nested import nested_ep
+from gpclass.inference.leave_one_out import LeftOut
+from gpclass.inference.nested import nested_ep, noisy_covariance
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.inference.softmax_variational import SoftmaxVariational
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
-from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference_probabilities
+from gpclass.likelihoods.probabilities.differences import (
+    NO_CLASSES,
+    PROBIT_NOISE,
+    difference_probabilities,
+)
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
+from gpclass.likelihoods.probabilities.own_class import probit_term, softmax_term
 from gpclass.linalg import Array
+from gpclass.priors import DensePrior
 from gpclass.priors.classes import ClassPosterior, ClassPrior
+from gpclass.priors.differences import Differences
 from gpclass.priors.joint import Codes, JointPrior
 from gpclass.priors.nested import NestedPrior
 
@@ -87,6 +101,10 @@ class JointScheme(ABC):
         """Posterior that predicts, which is another one with `Laplace.marginals`."""
 
     @abstractmethod
+    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+        """The leave-one-out log predictive of what `infer` returned; ValueError without one."""
+
+    @abstractmethod
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Class probabilities of latents N(mean, covariance), shape (m, C)."""
 
@@ -122,8 +140,11 @@ class Softmax(JointScheme):
         laplace = ClassPosterior.from_sites(prior, sites)
         if not predicts_variationally(problem.inference):
             return laplace
-        weights = np.ones(prior.n) if problem.weights is None else problem.weights
-        return SoftmaxVariational()(prior, problem.codes, weights, laplace)
+        return SoftmaxVariational()(prior, problem.codes, _weights(problem), laplace)
+
+    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+        """The softmax averaged over each row's latents without it."""
+        return softmax_left_out(_dense(prior), problem.codes, _weights(problem), found)
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Average the softmax."""
@@ -160,6 +181,23 @@ class MultinomialProbit(JointScheme):
     def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
         """That of the sites."""
         return self.posterior(problem, prior, sites)
+
+    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+        """The probit terms averaged over each row's latents, its noise among them, without it."""
+        weights = _weights(problem)
+        if weights.max(initial=0.0) > 1.0:
+            raise ValueError(
+                "sample_weight above 1 has no leave-one-out gradient in the multinomial probit, "
+                "where each copy of a row has its own noise: take inference='laplace' or "
+                "multi_class='differences', or repeat the rows"
+            )
+        dense = _dense(prior)
+        differences = Differences(problem.codes, prior.n_classes)
+        noisy = DensePrior(noisy_covariance(dense, problem.codes), dense.description)
+        copies = difference_terms(weights, differences, Probit())
+        return differences_left_out(
+            noisy, differences, copies, found.binary, probit_term, 0.0, shared=dense.shared
+        )
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
@@ -216,18 +254,44 @@ class LatentDifferences(JointScheme):
             return self.posterior(problem, prior, sites)
         return self._infer(problem, prior, Variational(), sites).posterior
 
+    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+        """The class probabilities of each row's differences without it."""
+        likelihood, dense = problem.likelihood, _dense(prior)
+        if isinstance(likelihood, NoisyThreshold):
+            raise ValueError(
+                f"{likelihood!r} jumps, and the probability of a class has no leave-one-out "
+                "gradient here: take likelihood='probit' or 'logit', or multi_class='one_vs_rest'"
+            )
+        probit = isinstance(likelihood, Probit)
+        K = found.differences.covariance(dense.held)
+        copies = difference_terms(_weights(problem), found.differences, likelihood)
+        return differences_left_out(
+            DensePrior(K, dense.description),
+            found.differences,
+            copies,
+            found.binary,
+            partial(probit_term, noise=PROBIT_NOISE) if probit else softmax_term,
+            PROBIT_NOISE if probit else 0.0,
+            shared=found.shared,
+        )
+
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Those of `difference_probabilities` (KG06 eq. 50)."""
         return difference_probabilities(mean, covariance, likelihood)
+
+
+def _weights(problem: JointTerms) -> Array:
+    """Weights of the rows."""
+    return np.ones(len(problem.codes)) if problem.weights is None else problem.weights
 
 
 def _dense(prior: JointPrior) -> ClassPrior:
     """The prior, whose covariance matrices the differences are made of."""
     if not isinstance(prior, ClassPrior):
         raise TypeError(
-            f"latent differences need the covariance matrices of the classes, which a "
-            f"{type(prior).__name__} does not hold: take multi_class='joint' with inference='ep' "
-            "or 'laplace', or the prior form DenseClasses()"
+            "latent differences and learning='loo' need the covariance matrices of the classes, "
+            f"which a {type(prior).__name__} does not hold: take multi_class='joint' with "
+            "inference='ep' or 'laplace' and learning='evidence', or the prior form DenseClasses()"
         )
     return prior
 

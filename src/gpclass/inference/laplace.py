@@ -53,6 +53,10 @@ class LaplaceApproximation(Approximation):
         """By the mode alone."""
         return mode_jacobian(self.posterior.mean, self.curvature_slope)
 
+    def site_slopes(self, prior: Prior, copies: Copies) -> Array:
+        """Nothing, as there are no hyperparameters."""
+        return np.zeros((0, 2 * len(self.sites)))
+
 
 def mode_jacobian(mode: Array, curvature_slope: Array) -> SiteJacobian:
     """Derivatives of ``tau = W`` and ``nu = W f + d log p / df`` by the mode f."""

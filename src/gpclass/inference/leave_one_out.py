@@ -1,6 +1,8 @@
-"""The leave-one-out log predictive of a Gaussian approximation, and its derivative by K."""
+"""The leave-one-out log predictive of a Gaussian approximation, and its derivatives."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -9,14 +11,31 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Approximation, SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
 from gpclass.inference.energy import Adjoints
-from gpclass.inference.solvers.response import implicit_adjoints
+from gpclass.inference.solvers.response import Implicit, implicit_adjoints
 from gpclass.linalg import Array
 from gpclass.priors import Prior
 
 
+class LeftOut(ABC):
+    """``sum_i w_i log p(y_i | y_-i)`` of an approximation, with its derivatives."""
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """The sum, in nats."""
+
+    @abstractmethod
+    def pullback(self) -> tuple[tuple[float, Any], ...]:
+        """Factors and cotangents in the prior's own form; the derivative is their sum."""
+
+    @abstractmethod
+    def likelihood_gradient(self) -> Array:
+        """Derivatives by the likelihood's own hyperparameters, shape (p,)."""
+
+
 @final
 @dataclass(frozen=True)
-class LeaveOneOut:
+class LeaveOneOut(LeftOut):
     """``sum_i w_i log p(y_i | y_-i)`` under the cavities of the rows' whole sites.
 
     With marginals N(m, v) and sites (nu, tau) the cavity of a row is ``v_- = v / (1 - tau v)``,
@@ -24,8 +43,8 @@ class LeaveOneOut:
     ``int p(y_i|f) N(f | x, v_-) df``: d and ``(d2 + d^2) / 2`` are its derivatives by x and v_-, d
     and d2 the first and second by x.
 
-    The sites follow K as well. They are the fixed point of the method's own equations, of which
-    the derivative by K is implicit (`implicit_adjoints`).
+    The sites follow K, and the likelihood's hyperparameters, as well. They are the fixed point of
+    the method's own equations, whose derivative is implicit (`implicit_adjoints`).
 
     References
     ----------
@@ -39,7 +58,8 @@ class LeaveOneOut:
     copies: Copies
     found: Approximation
     posterior: SitePosterior
-    value: float
+    log_predictive: float
+    cavities: Cavities
     marginals: Adjoints
     by_nu: Array
     by_tau: Array
@@ -65,16 +85,32 @@ class LeaveOneOut:
             found,
             posterior,
             float(copies.weights @ moments.log_z),
+            cavities,
             Adjoints(ratio * by_x, ratio * (ratio * by_v + pull * by_x)),
             -v * by_x,
             v * (x * by_x + v * by_v),
         )
 
-    def pullback(self) -> tuple[Any, Any]:
-        """Two cotangents by K in the prior's own form: the derivative is their difference."""
+    @property
+    def value(self) -> float:
+        """The sum, in nats."""
+        return self.log_predictive
+
+    @cached_property
+    def _implicit(self) -> Implicit:
         J = self.found.site_jacobian(self.prior, self.copies)
-        adjoints = implicit_adjoints(
-            J, self.posterior, self.marginals, self.by_nu, self.by_tau
-        ).marginals
-        whole = self.posterior.pullback(adjoints.mean, adjoints.variance)
-        return whole, self.posterior.pullback()
+        return implicit_adjoints(J, self.posterior, self.marginals, self.by_nu, self.by_tau)
+
+    def pullback(self) -> tuple[tuple[float, Any], ...]:
+        """By K: `SitePosterior.pullback` of the adjoints, less what it has without any."""
+        by = self._implicit.marginals
+        whole = self.posterior.pullback(by.mean, by.variance)
+        return (1.0, whole), (-1.0, self.posterior.pullback())
+
+    def likelihood_gradient(self) -> Array:
+        """Of the tilted normalisers under the cavities, and through the sites."""
+        (x, v), copies, by = self.cavities, self.copies, self._implicit
+        gradient = copies.likelihood.log_z_gradient(copies.y, x + copies.offset, v)
+        by_sites = np.concatenate([by.by_nu, by.by_tau])
+        through = self.found.site_slopes(self.prior, copies) @ by_sites
+        return np.asarray(gradient @ copies.weights + through)

@@ -13,10 +13,11 @@ from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
+from gpclass.linalg import Array
 from gpclass.priors import DensePrior, Prior
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
 from gpclass.priors.differences import Differences
-from gpclass.priors.joint import JointPrior, as_codes, as_weights
+from gpclass.priors.joint import Codes, JointPrior, as_codes, as_weights
 from gpclass.priors.nested import NestedFactor, NestedPrior
 
 # Latents up to which their one N x N covariance is quicker than C + 1 of n x n, and of up to three
@@ -115,9 +116,14 @@ def _quickest(nested: NestedPrior) -> Prior:
     few = FEW_LATENTS if classes.n_classes > 3 else FEW_OF_THREE
     if nested.n > few or not once or not isinstance(classes, ClassPrior):
         return nested
-    K = Differences(nested.codes, classes.n_classes).covariance(classes.held)
+    return DensePrior(noisy_covariance(classes, nested.codes), classes.description)
+
+
+def noisy_covariance(classes: ClassPrior, codes: Codes) -> Array:
+    """Prior covariance of the latents ``f_y - f_j + u`` of rows that are given once, (N, N)."""
+    K = Differences(codes, classes.n_classes).covariance(classes.held)
     others = classes.n_classes - 1
     rows = K.reshape(classes.n, others, classes.n, others)
     every = np.arange(classes.n)
     rows[every, :, every, :] += 1.0  # u, which a row's latents share
-    return DensePrior(K, classes.description)
+    return K

@@ -13,7 +13,7 @@ from gpclass.inference.method import GaussianMethod, check_choice, check_limits,
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
 from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
-from gpclass.inference.solvers.response import FOURTH, SiteJacobian
+from gpclass.inference.solvers.response import FOURTH, SiteJacobian, site_slopes
 from gpclass.inference.solvers.rule import End, MarginalRule, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.variances import VarianceIteration
 from gpclass.likelihoods.base import ExpectedLogProb
@@ -53,6 +53,10 @@ class VariationalApproximation(Approximation):
     def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
         """Of the expected derivatives."""
         return SiteJacobian.of(VariationalRule(prior, copies), self.posterior, FOURTH)
+
+    def site_slopes(self, prior: Prior, copies: Copies) -> Array:
+        """Of the expected derivatives."""
+        return site_slopes(VariationalRule(prior, copies), self.posterior)
 
 
 @final

@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from gpclass.inference import InferenceMethod, SitePosterior
 from gpclass.inference.cavities import Copies
 from gpclass.inference.joint import JointScheme, LatentPosterior
+from gpclass.inference.leave_one_out import LeftOut
 from gpclass.inference.sites import Sites
 from gpclass.learning.problem import Problem, spread_sites
 from gpclass.likelihoods import Likelihood
@@ -71,6 +72,10 @@ class JointProblem(Problem):
     def predictive(self, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Of the sites, or as the scheme has it for `Laplace.marginals`."""
         return self.scheme.predictive(self, prior, sites)
+
+    def left_out(self, prior: JointPrior, found: Any) -> LeftOut:
+        """By the scheme."""
+        return self.scheme.left_out(self, prior, found)
 
     def site_terms(self, posterior: Any) -> tuple[SitePosterior, Copies]:
         """Each latent difference is positive, with the weight of its row."""

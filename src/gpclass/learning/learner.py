@@ -81,11 +81,14 @@ class Learned:
     runs : tuple of LearningRun
     mode : int, default=None
         Number of the node that is reported; None: that of largest weight.
+    draws : ndarray of shape (chains, draws, p), default=None
+        All theta that a sampler drew, of which nodes are some.
     """
 
     nodes: tuple[Node, ...]
     runs: tuple[LearningRun, ...] = ()
     mode: int | None = None
+    draws: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are no probabilities."""

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference.leave_one_out import LeaveOneOut
 from gpclass.learning.evidence import Optimizer, check_optimizer, run_optimizer
 from gpclass.learning.hyperparameters import HyperPrior
 from gpclass.learning.learner import Learned, Learner, Progress
 from gpclass.learning.objective import Score
-from gpclass.learning.problem import BinaryProblem, Problem
+from gpclass.learning.problem import Problem
 from gpclass.learning.runs import from_every_start
 from gpclass.learning.search import SearchSettings
 
@@ -29,7 +28,7 @@ def _exact() -> SearchSettings:
 @final
 @dataclass(frozen=True)
 class MaximiseLeaveOneOut(Learner):
-    """L-BFGS-B, or a user's optimizer, on ``sum_i w_i log p(y_i | y_-i)`` of binary problems.
+    """L-BFGS-B, or a user's optimizer, on ``sum_i w_i log p(y_i | y_-i)``.
 
     Evidences that are reported are those of the theta that this led to.
 
@@ -42,7 +41,7 @@ class MaximiseLeaveOneOut(Learner):
 
     References
     ----------
-    RW06 sections 5.3 and 5.4.2 (of regression); see `LeaveOneOut`.
+    RW06 sections 5.3 and 5.4.2 (of regression); see `LeaveOneOut` and `JointLeaveOneOut`.
 
     Examples
     --------
@@ -85,20 +84,20 @@ class MaximiseLeaveOneOut(Learner):
 
 
 def leave_one_out(problem: Problem, theta: Array, gradient: bool, init: Any) -> Score:
-    """The leave-one-out log predictive of a binary problem at theta, and its gradient.
+    """The leave-one-out log predictive of a problem at theta, and its gradient.
 
-    NotPositiveDefiniteError where a cavity is not proper, or the kernel overflows.
+    ValueError for a joint model without one; NotPositiveDefiniteError where a cavity is not
+    proper, or the kernel overflows.
     """
     there = problem.at(theta)
     slope = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         prior = there.prior()
         found = there.infer(prior, init)
-        _, copies = there.site_terms(found.posterior)
-        left = LeaveOneOut.of(prior, copies, found)
+        left = there.left_out(prior, found)
         if gradient:
-            whole, explicit = left.pullback()
-            slope = there.pull(whole, prior) - there.pull(explicit, prior)
+            by_kernel = sum(factor * there.pull(G, prior) for factor, G in left.pullback())
+            slope = np.concatenate([by_kernel, left.likelihood_gradient()])
     if not (np.isfinite(left.value) and (slope is None or np.isfinite(slope).all())):
         raise NotPositiveDefiniteError(
             f"the kernel {there.kernel} overflows on the training inputs"
@@ -107,18 +106,8 @@ def leave_one_out(problem: Problem, theta: Array, gradient: bool, init: Any) -> 
 
 
 def _refuse(problem: Problem) -> None:
-    if not isinstance(problem, BinaryProblem):
-        raise ValueError(
-            "learning='loo' learns binary problems: for more than two classes take "
-            "multi_class='one_vs_rest' or 'one_vs_one', or learning='evidence'"
-        )
     if not getattr(problem.inference, "differentiable", True):
         raise ValueError(
             f"{type(problem.inference).__name__} has no sites to leave out: learn by another "
             "inference, such as 'ep', and take its kernel"
-        )
-    if len(problem.likelihood.theta):
-        raise ValueError(
-            "learning='loo' has no derivative by the hyperparameters of "
-            f"{problem.likelihood!r}: fix them (bounds='fixed'), or take learning='evidence'"
         )

@@ -112,7 +112,10 @@ class NoUTurn(Learner):
         weight = 1.0 / len(nodes)
         averaged = [replace(node, weight=weight) for node in nodes]
         run = _report(around, draws)
-        return Learned((replace(mode.best, weight=0.0), *averaged), (*mode.runs, run), mode=0)
+        theta = np.tile(around.mode.theta, (*draws.shape[:2], 1))
+        theta[..., around.free] += draws @ around.axes.T
+        every = (replace(mode.best, weight=0.0), *averaged)
+        return Learned(every, (*mode.runs, run), mode=0, draws=theta)
 
     def _draw(self, mici: Any, around: Neighbourhood) -> Array:
         """Coordinates of the draws, shape (n_chains, n_draws, p)."""

@@ -12,6 +12,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP, Approximation, InferenceMethod, SitePosterior, Variational
 from gpclass.inference.cavities import Copies
 from gpclass.inference.laplace import predicts_variationally
+from gpclass.inference.leave_one_out import LeaveOneOut, LeftOut
 from gpclass.inference.sites import Sites
 from gpclass.kernels import diagonal, from_recipe, take, to_recipe
 from gpclass.learning.hyperparameters import Hyperparameters
@@ -89,6 +90,10 @@ class Problem(ABC):
     @abstractmethod
     def predictive(self, prior: Any, sites: Any) -> Any:
         """Posterior that predicts: `posterior`, or with `Laplace.marginals` the one it asks for."""
+
+    @abstractmethod
+    def left_out(self, prior: Any, found: Any) -> LeftOut:
+        """The leave-one-out log predictive of what `infer` found; ValueError without one."""
 
     @abstractmethod
     def site_terms(self, posterior: Any) -> tuple[SitePosterior, Copies]:
@@ -271,6 +276,10 @@ class BinaryProblem(Problem):
         if not predicts_variationally(self.inference):
             return self.posterior(prior, sites)
         return replace(self, inference=Variational()).infer(prior, sites).posterior
+
+    def left_out(self, prior: Prior, found: Approximation) -> LeftOut:
+        """By the cavities."""
+        return LeaveOneOut.of(prior, self.site_terms(found.posterior)[1], found)
 
     def site_terms(self, posterior: SitePosterior) -> tuple[SitePosterior, Copies]:
         """Those of the rows."""

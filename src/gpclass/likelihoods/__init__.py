@@ -6,6 +6,7 @@ or by `by_quadrature`, and a line in the registry below.
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.logit import Logit
+from gpclass.likelihoods.mislabelled import Mislabelled
 from gpclass.likelihoods.probit import Probit
 from gpclass.likelihoods.threshold import NoisyThreshold
 
@@ -53,4 +54,12 @@ def get_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]()
 
 
-__all__ = ["LIKELIHOODS", "Likelihood", "Logit", "NoisyThreshold", "Probit", "get_likelihood"]
+__all__ = [
+    "LIKELIHOODS",
+    "Likelihood",
+    "Logit",
+    "Mislabelled",
+    "NoisyThreshold",
+    "Probit",
+    "get_likelihood",
+]

@@ -23,6 +23,8 @@ Points = tuple[tuple[float, float], ...]
 # Step of central differences, in deviations, or relative for variances: errors near 1e-10 at
 # fourth order, for gradients, and near 1e-6 at second order, for Newton steps.
 STEP: Final = 3e-3
+# Central differences by a logarithm, of functions that quadrature has right to 1e-12.
+LOG_STEP: Final = 1e-3
 # Points, in steps, and their weights. Second order spares Newton steps half of the evaluations.
 SECOND: Final = ((-0.5, -1.0), (0.5, 1.0))
 FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))
@@ -72,6 +74,30 @@ class SiteJacobian(NamedTuple):
         solved = solve_batch(np.eye(2) - H, G)
         none = np.zeros_like(self.by_mean)
         return SiteJacobian(solved[:, :, 0].T, solved[:, :, 1].T, none, none)
+
+
+def site_slopes(rule: SiteRule, posterior: SitePosterior) -> Array:
+    """Derivatives of a fixed point's (nu, tau) by the likelihood's theta, shape (p, 2 n).
+
+    At fixed marginals. Where sites depend on cavities they move those: ``(I - H)^-1`` times the
+    derivatives at fixed sites, as in `SiteJacobian.resolved`.
+    """
+    sites, theta = posterior.sites, rule.copies.likelihood.theta
+    found = np.zeros((len(theta), 2, len(sites)))
+    if not len(theta):
+        return found.reshape(0, 2 * len(sites))
+    for k, unit in enumerate(np.eye(len(theta))):
+
+        def moved(t: float, unit: Array = unit) -> Sites:
+            there = rule.with_likelihood(theta + t * LOG_STEP * unit)
+            return there.target(posterior.mean, posterior.variance, sites.nu, sites.tau)
+
+        found[k] = difference(moved, np.full(len(sites), LOG_STEP), FOURTH)
+    if rule.cavity_counts is not None:
+        J = SiteJacobian.of(rule, posterior, FOURTH)
+        H = np.stack([J.by_nu, J.by_tau]).T
+        found = solve_batch(np.eye(2) - H, found.T).T
+    return found.reshape(len(theta), -1)
 
 
 def difference(function: Callable[[float], Sites], h: Array, points: Points) -> Array:

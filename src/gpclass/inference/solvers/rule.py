@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, Self, final
 
 import numpy as np
 
@@ -53,6 +53,12 @@ class SiteRule(ABC):
     prior: Prior
     copies: Copies
 
+    @final
+    def with_likelihood(self, theta: Array) -> Self:
+        """The same rule at other hyperparameters of the likelihood."""
+        likelihood = self.copies.likelihood.with_theta(theta)
+        return replace(self, copies=replace(self.copies, likelihood=likelihood))
+
     @property
     @abstractmethod
     def cavity_counts(self) -> Array | None:
@@ -91,11 +97,6 @@ class MarginalRule(SiteRule):
 
     def hint(self, sweep: Sweep, v: Array) -> None:
         """None: nothing is searched for inside the terms."""
-
-    def with_likelihood(self, theta: Array) -> "MarginalRule":
-        """The same rule at other hyperparameters of the likelihood."""
-        likelihood = self.copies.likelihood.with_theta(theta)
-        return replace(self, copies=replace(self.copies, likelihood=likelihood))
 
 
 class Solver(Protocol):
