@@ -18,6 +18,7 @@ class Questions(ABC):
     """What is read from the latents of new rows."""
 
     _inputs: Any
+    temperature_: float
 
     @abstractmethod
     def _at(self, X: Any) -> tuple[Any, Any, int, Any]:
@@ -54,7 +55,7 @@ class Questions(ABC):
 
         It is large between classes, however much is known there: see `bald`.
         """
-        return entropy(class_probabilities(*self._at(X)))
+        return entropy(class_probabilities(*self._at(X), self.temperature_))
 
     def bald(self, X: Any, n_draws: int = 128) -> Array:
         """Information that the label of each row has about the latents, in nats, shape (m,).
@@ -62,7 +63,7 @@ class Questions(ABC):
         The predictive entropy less what remains where the latents are known,
         ``H(E[p(y | f)]) - E[H(p(y | f))]``: large where the model does not know, and not where
         classes overlap. Label the row of the largest value next. Where the hyperparameters are
-        averaged over, it counts what the label says of them too.
+        averaged over, it counts what the label says of them too. It knows no temperature.
 
         Parameters
         ----------
@@ -127,4 +128,4 @@ class Questions(ABC):
                 [ 0.495]]])
         """
         models, _, _, X = self._at(X)
-        return in_units_of_the_table(self._inputs, probability_slopes(models, X))
+        return in_units_of_the_table(self._inputs, probability_slopes(models, X, self.temperature_))
