@@ -117,6 +117,7 @@ def test_rows_columns_and_names_in_another_order(C):
     )
 
 
+@pytest.mark.filterwarnings("ignore::gpclass.exceptions.ConvergenceWarning")
 def test_what_has_one():
     assert GaussianProcessClassifier(optimizer=None).fit(X / 9.0, Y[2]).temperature_ < 1.0
     assert gpc(calibration="auto").fit(X, Y[2]).temperature_ == 1.0
