@@ -38,9 +38,9 @@ def temperature_of(model: Any) -> float:
 def best_temperature(log_p: Array, codes: NDArray[np.intp], weights: Array) -> float:
     """Temperature T whose gain of log predictive is the largest, less two standard errors of it.
 
-    The gain of a row is ``log p_T(y_i) - log p(y_i)``, ``p_T`` the power 1 / T divided by its sum; that of all
-    is their sum by the weights. ``log T`` has a normal prior of mean 0 and deviation 0.35. T is 1
-    unless a gain is there that is surely none by chance.
+    The gain of a row is ``log p_T(y_i) - log p(y_i)``, where ``p_T`` is the power 1 / T divided by
+    its sum; that of all is their sum by the weights. ``log T`` has a normal prior of mean 0 and
+    deviation 0.35. T is 1 unless a gain is there that is surely none by chance.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def best_temperature(log_p: Array, codes: NDArray[np.intp], weights: Array) -> f
     >>> y = np.repeat([0, 1], 50)
     >>> y[::10] = 1 - y[::10]
     >>> round(best_temperature(np.log(P), y, np.ones(100)), 3)
-    0.637
+    0.586
     >>> best_temperature(np.log(P[::10]), y[1::10], np.ones(10))
     1.0
     """

@@ -91,8 +91,9 @@ class DifferencePosterior:
     def leave_one_out(self, count: Array) -> tuple[Array, Array]:
         """Means (n, C) and covariances (n, C, C) of each row's latents without its own sites.
 
-        A row's sites are those of ``count`` copies (n,), of which one goes. Of the differences alone, with the latent of the row's own class in the place of zero. NaN
-        for a row without which the posterior is not proper.
+        A row's sites are those of ``count`` copies (n,), of which one goes. Of the differences
+        alone, with the latent of the row's own class in the place of zero. NaN for a row without
+        which the posterior is not proper.
         """
         posterior, others = self.posterior, self.differences.others
         n, k = others.shape
