@@ -126,6 +126,23 @@ def goals(frame: pd.DataFrame) -> str:
     )
 
 
+def trees(frame: pd.DataFrame) -> str:
+    """Ours less each of the trees, on the tables where one of them is ahead by more than .01."""
+    changes = {m: summary.differences(frame, OURS, m) for m in TREES if m in set(frame.model)}
+    ahead = pd.DataFrame({model: change["mean"] for model, change in changes.items()})
+    rows = [
+        [
+            table,
+            *(
+                f"{change.loc[table, 'mean']:+.3f} ± {change.loc[table, 'error']:.3f}"
+                for change in changes.values()
+            ),
+        ]
+        for table in sorted(ahead.index[ahead.max(axis=1) > 0.01])
+    ]
+    return markdown(["table", *changes], rows)
+
+
 def temperatures(frame: pd.DataFrame) -> str:
     """Our models with and without their temperature, by table where one is not 1."""
     ours = frame[frame.log_loss_without.notna() & (frame.model != BEFORE)]
@@ -241,6 +258,7 @@ def blocks_of(frame: pd.DataFrame) -> dict[str, str]:
     found = {
         "overall": overall(frame),
         "goals": goals(frame),
+        "trees": trees(frame),
         "temperatures": temperatures(frame),
         "calibration": _grid(summary.calibration_errors(frame)),
         "seconds": _grid(summary.by_table(frame, "seconds"), digits=2),
