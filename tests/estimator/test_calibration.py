@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator.calibration import best_temperature
 from gpclass.estimator.intervals import probability_intervals
+from gpclass.estimator.prediction import tempered
 from gpclass.inference import Laplace
 from gpclass.montecarlo import MonteCarlo
 
@@ -78,6 +79,14 @@ def test_probabilities_that_are_right_stay():
 def test_a_row_and_rows_that_are_sure_say_nothing(log_p):
     log_p = log_softmax(np.array(log_p), axis=1)
     assert best_temperature(log_p, np.zeros(len(log_p), dtype=int), np.ones(len(log_p))) == 1.0
+
+
+def test_logarithms_of_any_size_stay_finite():
+    log_p = np.array([[0.0, -1e308], [-5e307, 0.0], [np.log(0.5)] * 2])
+    for temperature in (0.05, 0.5, 20.0):
+        found = tempered(log_p, temperature)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(np.exp(found), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize(("C", "settings"), MODELS, ids=str)

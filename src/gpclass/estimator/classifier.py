@@ -294,7 +294,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         """Logarithms of the class probabilities, (m, C).
 
         They are finite. For two classes, and for one against the rest, probabilities that are too
-        small for float64 keep theirs; those of a joint model end at -708.
+        small for float64 keep theirs; those of a joint model end at -708 / T.
         """
         return class_log_probabilities(*self._at(X), self.temperature_)
 

@@ -76,7 +76,8 @@ def log_combined(
 
 def tempered(log_p: Array, temperature: float) -> Array:
     """Logarithms of ``P^(1/T)``, divided by their sum, of log probabilities (m, C)."""
-    log_p = log_p / temperature
+    # probabilities of any size, whose logarithms stay finite
+    log_p = np.maximum(log_p, -1e300) / temperature
     return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
 
 
