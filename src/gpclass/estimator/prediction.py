@@ -81,6 +81,13 @@ def tempered(log_p: Array, temperature: float) -> Array:
     return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
 
 
+def tempered_slopes(log_p: Array, slopes: Array, temperature: float) -> Array:
+    """Derivatives of P^(1/T), divided by their sum, from those of P, (m, C, k)."""
+    P, tempered_P = np.exp(log_p)[:, :, None], np.exp(tempered(log_p, temperature))[:, :, None]
+    relative = np.divide(slopes, temperature * P, out=np.zeros_like(slopes), where=P > 0.0)
+    return np.asarray(tempered_P * (relative - (tempered_P * relative).sum(axis=1, keepdims=True)))
+
+
 def map_probabilities(
     models: Models, decomposition: Decomposition, n_classes: int, X: Any
 ) -> Array:

@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.estimator.acquisition import entropy, information_about_latent
-from gpclass.estimator.prediction import class_probabilities, map_probabilities
+from gpclass.estimator.prediction import (
+    class_log_probabilities,
+    class_probabilities,
+    map_probabilities,
+    tempered_slopes,
+)
 from gpclass.estimator.slopes import in_units_of_the_table, probability_slopes
 
 Array = NDArray[np.float64]
@@ -127,5 +132,9 @@ class Questions(ABC):
         array([[[-0.495],
                 [ 0.495]]])
         """
-        models, _, _, X = self._at(X)
-        return in_units_of_the_table(self._inputs, probability_slopes(models, X, self.temperature_))
+        models, decomposition, n_classes, X = self._at(X)
+        slopes = probability_slopes(models, X)
+        if self.temperature_ != 1.0:
+            log_p = class_log_probabilities(models, decomposition, n_classes, X, 1.0)
+            slopes = tempered_slopes(log_p, slopes, self.temperature_)
+        return in_units_of_the_table(self._inputs, slopes)

@@ -18,8 +18,8 @@ from gpclass.linalg import blocks
 Array = NDArray[np.float64]
 
 
-def probability_slopes(models: Sequence[Any], X: Any, temperature: float) -> Array:
-    """``dP(c) / dz`` of m rows as the kernel takes them, at a temperature, shape (m, C, k).
+def probability_slopes(models: Sequence[Any], X: Any) -> Array:
+    """``dP(c) / dz`` of m rows as the kernel takes them, shape (m, C, k).
 
     Raises
     ------
@@ -33,17 +33,12 @@ def probability_slopes(models: Sequence[Any], X: Any, temperature: float) -> Arr
             "more with multi_class='one_vs_rest'"
         )
     p, slopes = zip(*(_of_binary(model, X) for model in models), strict=True)
-    odds, slope = np.stack(p, axis=1), np.stack(slopes, axis=1)
     if len(models) == 1:
-        odds, slope = np.hstack([1.0 - odds, odds]), np.hstack([-slope, slope])
-        if temperature == 1.0:
-            return slope
-    # of log P^(1/T), whose exponentials are divided by their sum
-    odds = odds[:, :, None]
-    relative = np.divide(slope, temperature * odds, out=np.zeros_like(slope), where=odds > 0.0)
-    P = odds ** (1.0 / temperature)
-    P /= P.sum(axis=1, keepdims=True)
-    return np.asarray(P * (relative - (P * relative).sum(axis=1, keepdims=True)))
+        return np.stack([-slopes[0], slopes[0]], axis=1)
+    odds, slope = np.stack(p, axis=1), np.stack(slopes, axis=1)
+    total = odds.sum(axis=1)[:, None, None]
+    P = odds[:, :, None] / total
+    return np.asarray((slope - P * slope.sum(axis=1, keepdims=True)) / total)
 
 
 def _of_binary(model: BinaryModel, X: Array) -> tuple[Array, Array]:
