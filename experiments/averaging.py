@@ -32,7 +32,7 @@ def judge(learning: Any, name: str, fold: int) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
         warnings.simplefilter("always")
         start = time.process_time()
-        model = GaussianProcessClassifier(learning=learning)
+        model = GaussianProcessClassifier(learning=learning, calibration=None)
         model.fit(table.X.iloc[train], table.y[train])
         fitted = time.process_time()
         P = model.predict_proba(table.X.iloc[test])

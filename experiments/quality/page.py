@@ -126,6 +126,54 @@ def goals(frame: pd.DataFrame) -> str:
     )
 
 
+def trees(frame: pd.DataFrame) -> str:
+    """Ours less each of the trees, on the tables where one of them is ahead by more than .01."""
+    changes = {m: summary.differences(frame, OURS, m) for m in TREES if m in set(frame.model)}
+    ahead = pd.DataFrame({model: change["mean"] for model, change in changes.items()})
+    rows = [
+        [
+            table,
+            *(
+                f"{change.loc[table, 'mean']:+.3f} ± {change.loc[table, 'error']:.3f}"
+                for change in changes.values()
+            ),
+        ]
+        for table in sorted(ahead.index[ahead.max(axis=1) > 0.01])
+    ]
+    return markdown(["table", *changes], rows)
+
+
+def temperatures(frame: pd.DataFrame) -> str:
+    """Our models with and without their temperature, by table where one is not 1."""
+    ours = frame[frame.log_loss_without.notna() & (frame.model != BEFORE)]
+    ours = ours.assign(change=ours.log_loss - ours.log_loss_without)
+    models = [model for model in MODELS if model in set(ours.model)]
+    change, error, power = (
+        ours.pivot_table(index="table", columns="model", values=name, aggfunc=how, sort=False)
+        for name, how in (("change", "mean"), ("change", "sem"), ("temperature", "median"))
+    )
+    moved = (change.abs() > 0.0005).any(axis=1)
+    rows = [
+        [
+            table,
+            *(
+                f"{change.loc[table, m]:+.3f} ± {error.loc[table, m]:.3f}"
+                f" ({power.loc[table, m]:.2f})"
+                for m in models
+            ),
+        ]
+        for table in sorted(change.index[moved])
+    ]
+    rows.append(["all, mean", *(f"{change[m].mean():+.4f}" for m in models)])
+    alone = ours[ours.model == OURS]
+    return (
+        f"Change of the log loss by the temperature (its median over the folds in brackets); for "
+        f"{OURS} it is 1 in {int((alone.temperature == 1.0).sum())} of {len(alone)} fits. Tables "
+        "that change by less than .0005 are left out, but not from the mean.\n\n"
+        + markdown(["table", *models], rows)
+    )
+
+
 def _listed(named: Iterable[str]) -> str:
     found = list(named)
     return f"{len(found)} tables: {', '.join(found)}." if found else "no table."
@@ -210,6 +258,8 @@ def blocks_of(frame: pd.DataFrame) -> dict[str, str]:
     found = {
         "overall": overall(frame),
         "goals": goals(frame),
+        "trees": trees(frame),
+        "temperatures": temperatures(frame),
         "calibration": _grid(summary.calibration_errors(frame)),
         "seconds": _grid(summary.by_table(frame, "seconds"), digits=2),
     }

@@ -62,6 +62,10 @@ def judge(maker: Maker, table: Table, train: Any, test: Any) -> dict[str, Any]:
         seconds = time.perf_counter() - start
     found = scores(P, model.classes_, table.y[test])
     found |= {"seconds": round(seconds, 4), "n": len(train), "n_test": len(test)}
+    temperature = getattr(model, "temperature_", None)
+    if temperature is not None:
+        bare = scores(P**temperature, model.classes_, table.y[test])["log_loss"]
+        found |= {"temperature": round(temperature, 4), "log_loss_without": bare}
     kinds = sorted({w.category.__name__ for w in caught})
     return found | {"warnings": kinds} | _learnt(model)
 

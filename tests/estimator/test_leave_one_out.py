@@ -141,7 +141,9 @@ def test_weights_of_settings_are_those_without_the_row(n_classes):
     assert mean_difference(P, Q, y) < 0.02
     model.fit(X, y)
     alone = [
-        np.exp(one.left_out_at(setting)) for one in model.models_ for setting in one.settings()
+        np.exp(one.left_out_at(setting, np.ones(len(y))))
+        for one in model.models_
+        for setting in one.settings()
     ]
     held = np.einsum("k,knc->nc", [node.weight for node in model.models_[0].learned.nodes], alone)
     own = np.arange(len(y)), y

@@ -447,7 +447,7 @@ def test_a_fitted_table_survives_pickle_and_skops():
 
 def test_what_was_learnt_is_a_kernel_of_encoded_columns():
     model = fitted(FRAME)
-    gp = GaussianProcessClassifier(model.kernel_, optimizer=None)
+    gp = GaussianProcessClassifier(model.kernel_, calibration="loo", optimizer=None)
     P = make_pipeline(TableEncoder(), gp).fit(FRAME, ILL).predict_proba(NEW)
     np.testing.assert_allclose(P, model.predict_proba(NEW), atol=1e-9)
 

@@ -10,7 +10,7 @@ from gpclass.estimator.saving import trusted_types
 if TYPE_CHECKING:
     from gpclass import GaussianProcessClassifier
 
-_FORMAT = {"format": "gpclass model", "format_version": 4}
+_FORMAT = {"format": "gpclass model", "format_version": 5}
 
 
 def require_skops() -> Any:

@@ -36,6 +36,7 @@ BY_GRADIENT: Final[dict[str, Any]] = {
     "ccd": CentralComposite,
 }
 HYPERPRIORS: Final = ("auto", "weak")
+CALIBRATIONS: Final = ("auto", "loo")
 # Iterations that an inference given by name may take, unless the user says otherwise.
 MAX_ITER: Final = 100
 
@@ -72,6 +73,7 @@ def pick_parts(estimator: BaseEstimator) -> Parts:
     learner = _pick_learner(estimator.learning, estimator.optimizer, estimator.random_state)
     _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)
+    _check_calibration(estimator.calibration, estimator.inference)
     chosen = estimator.categorical_features
     if estimator.kernel is not None and not (isinstance(chosen, str) and chosen == "from_dtype"):
         raise ValueError(
@@ -139,6 +141,17 @@ def _check_hyperprior(hyperprior: object, learner: Learner) -> None:
         raise ValueError(
             f"hyperprior={hyperprior!r}, but the learner has {learner.hyperprior!r} already: give "
             "one of them"
+        )
+
+
+def _check_calibration(calibration: object, inference: object) -> None:
+    """Refuse what is no calibration, and that of samples, which have no leave-one-out."""
+    if calibration is None or check_named("calibration", calibration, CALIBRATIONS) == "auto":
+        return
+    if inference == "mcmc" or isinstance(inference, MonteCarlo):
+        raise ValueError(
+            "calibration='loo' needs leave-one-out probabilities, which Monte Carlo does not have: "
+            "take another inference, such as 'ep', or calibration=None"
         )
 
 

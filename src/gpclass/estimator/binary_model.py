@@ -82,15 +82,15 @@ class BinaryModel(Model):
         """0 for the label -1, 1 for +1."""
         return np.asarray((self.problem.y > 0).astype(np.intp))
 
-    def left_out_at(self, setting: Setting) -> Array:
-        """``log P(-1)`` and ``log P(+1)`` under the cavity of a row's whole site, (n, 2)."""
+    def left_out_at(self, setting: Setting, count: Array) -> Array:
+        """``log P(-1)`` and ``log P(+1)`` under a row's cavity, (n, 2)."""
         _, problem, posterior = setting
         if isinstance(posterior, SamplePosterior):
             raise AttributeError(
                 "leave-one-out needs Gaussian sites, and Monte Carlo has samples: take another "
                 "inference, such as 'ep', at the same kernel"
             )
-        x, v = Cavities.of(posterior.with_covariance(), np.ones(problem.n_rows))
+        x, v = Cavities.of(posterior.with_covariance(), count)
         lost = ~np.isfinite(v)
         if lost.any():
             x, v = np.where(lost, 0.0, x), np.where(lost, UNKNOWN_VARIANCE, v)

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass.estimator.arguments import MAX_ITER, pick_parts
+from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.division import divide
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
 from gpclass.estimator.inputs import (
@@ -80,6 +81,11 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         its density. "weak" is `weak_hyperprior`; "auto" is that for ``kernel=None`` and none for a
         kernel that is given. Evidences that are reported are without it. A learner object with a
         hyperprior of its own keeps it.
+    calibration : {"auto", "loo"} or None, default="auto"
+        "loo": class probabilities to the power 1 / T (divided by their sum), with the temperature
+        T of `best_temperature`, by the leave-one-out log predictive. Classes that are predicted,
+        latents and evidences do not depend on it. "auto" is "loo" for ``kernel=None``, but not for
+        Monte Carlo, and None, no temperature, for a kernel that is given.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
@@ -122,6 +128,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         learnt from all: from the sites, without another fit. A row is left out with its whole
         weight; one of weight zero, which the fit left out, has its prediction. Computed when it is
         first asked for, at about the cost of one evidence with its gradient.
+    temperature_ : float
+        T, 1 without calibration and where none is surely better; below one it makes probabilities
+        surer.
     loo_log_loss_ : float
         Mean of ``-log p(y_i | y_-i)`` by the weights of the fit, in nats.
     log_marginal_likelihood_value_ : float
@@ -160,6 +169,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inducing: None = None,
         hyperprior: HyperPrior | str | None = "auto",
         categorical_features: Any = "from_dtype",
+        calibration: str | None = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         optimizer: Any = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
@@ -178,6 +188,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         self.inducing = inducing
         self.hyperprior = hyperprior
         self.categorical_features = categorical_features
+        self.calibration = calibration
         self.class_weight = class_weight
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
@@ -261,6 +272,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         self.n_iter_ = max(1, *(evaluations or [m.n_iter for m in models]))
         self.optimizer_report_ = report
         self._inputs, self._decomposition = inputs, parts.decomposition
+        self.temperature_ = temperature_of(self)
         return self
 
     def _at(self, X: Any) -> tuple[Any, Any, int, Any]:
@@ -277,15 +289,15 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         P : ndarray of shape (m, C)
             Columns in the order of ``classes_``; rows sum to one.
         """
-        return class_probabilities(*self._at(X))
+        return class_probabilities(*self._at(X), self.temperature_)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities, (m, C).
 
         They are finite. For two classes, and for one against the rest, probabilities that are too
-        small for float64 keep theirs; those of a joint model end at -708.
+        small for float64 keep theirs; those of a joint model end at -708 / T.
         """
-        return class_log_probabilities(*self._at(X))
+        return class_log_probabilities(*self._at(X), self.temperature_)
 
     def decision_function(self, X: Any) -> Array:
         """Log odds of the second class, (m,), or log probabilities of more than two, (m, C)."""

@@ -78,8 +78,10 @@ def to_onnx(model: Any) -> Any:
     if len(p) == 1:
         P = graph.op("Concat", graph.op("Sub", graph.number(1.0, np.float32), p[0]), p[0], axis=1)
     else:
-        together = graph.op("Concat", *p, axis=1)
-        P = graph.op("Div", together, graph.row_sum(together))
+        P = _normalised(graph, graph.op("Concat", *p, axis=1))
+    if model.temperature_ != 1.0:
+        power = graph.number(1.0 / model.temperature_, np.float32)
+        P = _normalised(graph, graph.op("Pow", P, power))
     graph.nodes.append(helper.make_node("Identity", [P], ["probabilities"]))
     kind = import_module("onnx").TensorProto
     inputs = [helper.make_tensor_value_info("X", kind.DOUBLE, [None, int(model.n_features_in_)])]
@@ -117,6 +119,11 @@ class Graph:
     def row_sum(self, name: str) -> str:
         """Sums of the rows of a matrix, (m, 1)."""
         return self.op("ReduceSum", name, self.constant(np.array([1])), keepdims=1)
+
+
+def _normalised(graph: Graph, P: str) -> str:
+    """Rows divided by their sums."""
+    return graph.op("Div", P, graph.row_sum(P))
 
 
 def _table(graph: Graph, inputs: Inputs) -> str:

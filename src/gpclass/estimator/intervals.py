@@ -70,7 +70,8 @@ def _given_latents(model: Any, mean: Array, covariance: Array) -> Array:
     """Class probabilities (m, C) where the latents of the classes are N(mean, covariance)."""
     models, n_classes = model.models_, mean.shape[1]
     if isinstance(models[0], JointModel):
-        return probabilities_of(models[0].problem, mean, covariance)
+        found = [probabilities_of(models[0].problem, mean, covariance)]
+        return combined(models, model._decomposition, n_classes, found, model.temperature_)
     if len(models) == 1:
         mean, variances = mean[:, 1:] - mean[:, :1], np.zeros((len(mean), 1))
     else:
@@ -79,4 +80,4 @@ def _given_latents(model: Any, mean: Array, covariance: Array) -> Array:
         log_probabilities(one.problem.likelihood, mean[:, k], np.maximum(variances[:, k], 0.0))
         for k, one in enumerate(models)
     ]
-    return combined(models, model._decomposition, n_classes, found)
+    return combined(models, model._decomposition, n_classes, found, model.temperature_)

@@ -68,9 +68,9 @@ class JointModel(Model):
         """The rows' codes."""
         return np.asarray(self.problem.codes)
 
-    def left_out_at(self, setting: Setting) -> Array:
+    def left_out_at(self, setting: Setting, count: Array) -> Array:
         """Log probabilities under each row's latents without its own site, shape (n, C)."""
-        mean, covariance = setting.posterior.leave_one_out()
+        mean, covariance = setting.posterior.leave_one_out(count)
         lost = ~np.isfinite(covariance).all(axis=(1, 2))
         if lost.any():
             mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(mean.shape[1])

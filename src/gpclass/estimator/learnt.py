@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils.validation import check_is_fitted
 
+from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.draws import arviz_dataset, hyperparameter_draws
 from gpclass.estimator.evidence import evidence_at
 from gpclass.estimator.leave_one_out import loo_log_loss, loo_probabilities
@@ -112,7 +113,8 @@ class Learnt(ABC):
         eval_gradient : bool, default=False
             Whether to return the gradient by theta too.
         clone_kernel : bool, default=True
-            False also makes theta, and the sites found there, those of the fitted model.
+            False also makes theta, the sites found there and the temperature those of the fitted
+            model.
 
         Returns
         -------
@@ -132,4 +134,5 @@ class Learnt(ABC):
         found = evidence_at(self.models_, theta, eval_gradient)
         if not clone_kernel:
             self.models_ = found.models
+            self.temperature_ = temperature_of(self)
         return (found.log_evidence, found.gradient) if eval_gradient else found.log_evidence

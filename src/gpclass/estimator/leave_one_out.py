@@ -23,19 +23,36 @@ def training_rows(model: Any, rows: NDArray[np.intp]) -> Any:
 
 def loo_probabilities(model: Any) -> Array:
     """Class probabilities of all N rows of the training table, each left out, shape (N, C)."""
-    return combined(model.models_, model._decomposition, model.n_classes_, _of_each(model))
+    rows = np.arange(len(model.y_train_))
+    found = _of_each(model, rows, one_copy=False)
+    return combined(
+        model.models_, model._decomposition, model.n_classes_, found, model.temperature_
+    )
 
 
 def loo_log_loss(model: Any) -> float:
     """Mean of ``-log p(y_i | y_-i)`` by the weights of the fit, in nats."""
-    log_p = log_combined(model.models_, model._decomposition, model.n_classes_, _of_each(model))
-    weights = np.zeros(len(log_p))
+    log_p, used, weights = log_left_out(model, model.temperature_, one_copy=False)
+    scores = log_p[np.arange(len(used)), model.y_train_[used]]
+    return float(-np.average(scores, weights=weights))
+
+
+def log_left_out(
+    model: Any, temperature: float, *, one_copy: bool
+) -> tuple[Array, NDArray[np.intp], Array]:
+    """Log probabilities (n, C) of the rows that have a weight, those rows, and their weights.
+
+    A row goes with its whole weight, or with one copy of it.
+    """
+    weights = np.zeros(len(model.y_train_))
     for one in model.models_:
         given = one.problem.weights
         weights[_rows(one)] = 1.0 if given is None else given
     used = np.flatnonzero(weights)
-    scores = log_p[used, model.y_train_[used]]
-    return float(-np.average(scores, weights=weights[used]))
+    found = _of_each(model, used, one_copy)
+    parts = model.models_, model._decomposition, model.n_classes_
+    log_p = log_combined(*parts, found, temperature)
+    return log_p, used, weights[used]
 
 
 def _rows(one: Any) -> Any:
@@ -43,17 +60,17 @@ def _rows(one: Any) -> Any:
     return slice(None) if one.problem.rows is None else one.problem.rows
 
 
-def _of_each(model: Any) -> list[Array]:
-    """What each problem says of all rows: of those that are not its own, its prediction."""
+def _of_each(model: Any, rows: NDArray[np.intp], one_copy: bool) -> list[Array]:
+    """What each problem says of some rows: of those that are not its own, its prediction."""
     found, n = [], len(model.y_train_)
     for one in model.models_:
         joint = isinstance(one, JointModel)
-        own = one.left_out()
+        own = one.left_out(one_copy)
         table = np.empty((n, own.shape[1]))
         table[_rows(one)] = np.exp(own) if joint else own
         if one.problem.rows is not None:
-            others = np.setdiff1d(np.arange(n), one.problem.rows)
+            others = np.setdiff1d(rows, one.problem.rows)
             if len(others):
                 table[others] = predicted(one, training_rows(model, others))
-        found.append(table)
+        found.append(table[rows])
     return found

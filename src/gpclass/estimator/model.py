@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gpclass.exceptions import NotPositiveDefiniteError, NumericalWarning
 from gpclass.inference import Outcome
+from gpclass.inference.cavities import copies_of
 from gpclass.kernels import restrict
 from gpclass.learning import Learned, Node, Problem
 from gpclass.linalg import TILE, product, symmetric_eigen
@@ -104,31 +105,38 @@ class Model(ABC):
         return np.array([one.weight for one in settings]), [read(one, X) for one in settings]
 
     @abstractmethod
-    def left_out_at(self, setting: Setting) -> Array:
-        """`left_out` under one setting."""
+    def left_out_at(self, setting: Setting, count: Array) -> Array:
+        """`left_out` under one setting, where each row is so many copies, of which one goes."""
 
     @property
     @abstractmethod
     def own_classes(self) -> NDArray[np.intp]:
         """Index of each row's class, shape (n,)."""
 
-    def left_out(self) -> Array:
+    def left_out(self, one_copy: bool = False) -> Array:
         """Log probabilities of the classes of each of its rows given the others, (n, C).
 
-        Found once. With several settings their weights are those without the row as well,
+        A row goes with its whole weight, or with one copy of it. Found once where these are the
+        same. With several settings their weights are those without the row as well,
         ``p(theta | y_-i) ∝ p(theta | y) / p(y_i | y_-i, theta)``.
         """
+        given = self.problem.weights
+        if one_copy and given is not None and (given > 1.0).any():
+            return self._found_left_out(copies_of(given))
         if self._left_out is None:
-            log_p = np.stack([self.left_out_at(setting) for setting in self.settings()])
-            with np.errstate(divide="ignore"):
-                log_w = np.log([setting.weight for setting in self.settings()])
-            given = self.problem.weights
-            powers = 1.0 if given is None else np.minimum(given, 1.0)
-            own = log_p[:, np.arange(log_p.shape[1]), self.own_classes]
-            log_w = log_w[:, None] - powers * own
-            log_w -= np.logaddexp.reduce(log_w, axis=0)
-            self._left_out = np.asarray(np.logaddexp.reduce(log_p + log_w[:, :, None], axis=0))
+            self._left_out = self._found_left_out(np.ones(self.problem.n_rows))
         return self._left_out
+
+    def _found_left_out(self, count: Array) -> Array:
+        log_p = np.stack([self.left_out_at(setting, count) for setting in self.settings()])
+        with np.errstate(divide="ignore"):
+            log_w = np.log([setting.weight for setting in self.settings()])
+        given = self.problem.weights
+        powers = 1.0 if given is None else np.minimum(given, 1.0)
+        own = log_p[:, np.arange(log_p.shape[1]), self.own_classes]
+        log_w = log_w[:, None] - powers * own
+        log_w -= np.logaddexp.reduce(log_w, axis=0)
+        return np.asarray(np.logaddexp.reduce(log_p + log_w[:, :, None], axis=0))
 
     def approximation(self) -> Any:
         """Approximation at the best setting, found once from the sites that fit ended with."""

@@ -25,34 +25,46 @@ def predicted(model: BinaryModel | JointModel, X: Any) -> Array:
 
 
 def class_probabilities(
-    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any, temperature: float
 ) -> Array:
-    """Class probabilities, shape (m, C)."""
+    """Class probabilities at a temperature, shape (m, C)."""
     found = [predicted(model, X) for model in models]
-    return combined(models, decomposition, n_classes, found)
+    return combined(models, decomposition, n_classes, found, temperature)
 
 
 def combined(
-    models: Models, decomposition: Decomposition, n_classes: int, found: Sequence[Array]
+    models: Models,
+    decomposition: Decomposition,
+    n_classes: int,
+    found: Sequence[Array],
+    temperature: float = 1.0,
 ) -> Array:
     """Class probabilities, shape (m, C), from what `predicted` says of each model."""
+    if temperature != 1.0:
+        return np.exp(log_combined(models, decomposition, n_classes, found, temperature))
     if isinstance(models[0], JointModel):
         return found[0]
     return decomposition.combine(np.stack(found, axis=1), n_classes)
 
 
 def class_log_probabilities(
-    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any, temperature: float
 ) -> Array:
-    """Logarithms of the class probabilities, shape (m, C); finite."""
+    """Logarithms of the class probabilities at a temperature, shape (m, C); finite."""
     found = [predicted(model, X) for model in models]
-    return log_combined(models, decomposition, n_classes, found)
+    return log_combined(models, decomposition, n_classes, found, temperature)
 
 
 def log_combined(
-    models: Models, decomposition: Decomposition, n_classes: int, found: Sequence[Array]
+    models: Models,
+    decomposition: Decomposition,
+    n_classes: int,
+    found: Sequence[Array],
+    temperature: float = 1.0,
 ) -> Array:
     """Logarithms of `combined`; finite."""
+    if temperature != 1.0:
+        return tempered(log_combined(models, decomposition, n_classes, found), temperature)
     if not isinstance(models[0], JointModel) and isinstance(decomposition, OneVsRest):
         if n_classes == 2:
             return found[0]
@@ -60,6 +72,20 @@ def log_combined(
         return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
     P = combined(models, decomposition, n_classes, found)
     return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+
+
+def tempered(log_p: Array, temperature: float) -> Array:
+    """Logarithms of ``P^(1/T)``, divided by their sum, of log probabilities (m, C)."""
+    # probabilities of any size, whose logarithms stay finite
+    log_p = np.maximum(log_p, -1e300) / temperature
+    return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
+
+
+def tempered_slopes(log_p: Array, slopes: Array, temperature: float) -> Array:
+    """Derivatives of P^(1/T), divided by their sum, from those of P, (m, C, k)."""
+    P, tempered_P = np.exp(log_p)[:, :, None], np.exp(tempered(log_p, temperature))[:, :, None]
+    relative = np.divide(slopes, temperature * P, out=np.zeros_like(slopes), where=P > 0.0)
+    return np.asarray(tempered_P * (relative - (tempered_P * relative).sum(axis=1, keepdims=True)))
 
 
 def map_probabilities(

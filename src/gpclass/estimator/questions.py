@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.estimator.acquisition import entropy, information_about_latent
-from gpclass.estimator.prediction import class_probabilities, map_probabilities
+from gpclass.estimator.prediction import (
+    class_log_probabilities,
+    class_probabilities,
+    map_probabilities,
+    tempered_slopes,
+)
 from gpclass.estimator.slopes import in_units_of_the_table, probability_slopes
 
 Array = NDArray[np.float64]
@@ -18,6 +23,7 @@ class Questions(ABC):
     """What is read from the latents of new rows."""
 
     _inputs: Any
+    temperature_: float
 
     @abstractmethod
     def _at(self, X: Any) -> tuple[Any, Any, int, Any]:
@@ -54,7 +60,7 @@ class Questions(ABC):
 
         It is large between classes, however much is known there: see `bald`.
         """
-        return entropy(class_probabilities(*self._at(X)))
+        return entropy(class_probabilities(*self._at(X), self.temperature_))
 
     def bald(self, X: Any, n_draws: int = 128) -> Array:
         """Information that the label of each row has about the latents, in nats, shape (m,).
@@ -62,7 +68,7 @@ class Questions(ABC):
         The predictive entropy less what remains where the latents are known,
         ``H(E[p(y | f)]) - E[H(p(y | f))]``: large where the model does not know, and not where
         classes overlap. Label the row of the largest value next. Where the hyperparameters are
-        averaged over, it counts what the label says of them too.
+        averaged over, it counts what the label says of them too. It knows no temperature.
 
         Parameters
         ----------
@@ -126,5 +132,9 @@ class Questions(ABC):
         array([[[-0.495],
                 [ 0.495]]])
         """
-        models, _, _, X = self._at(X)
-        return in_units_of_the_table(self._inputs, probability_slopes(models, X))
+        models, decomposition, n_classes, X = self._at(X)
+        slopes = probability_slopes(models, X)
+        if self.temperature_ != 1.0:
+            log_p = class_log_probabilities(models, decomposition, n_classes, X, 1.0)
+            slopes = tempered_slopes(log_p, slopes, self.temperature_)
+        return in_units_of_the_table(self._inputs, slopes)

@@ -100,9 +100,11 @@ def _sureness(model: BaseEstimator) -> str:
     """How many training rows have a probability above 0.9, and how many are right."""
     rows = np.unique(np.linspace(0, len(model.y_train_) - 1, MOST_ROWS).astype(np.intp))
     new = training_rows(model, rows)
-    P = class_probabilities(model.models_, model._decomposition, model.n_classes_, new)
+    parts = model.models_, model._decomposition, model.n_classes_
+    P = class_probabilities(*parts, new, model.temperature_)
     sure, right = np.mean(P.max(axis=1) > SURE), np.mean(P.argmax(axis=1) == model.y_train_[rows])
+    power = f" (temperature {model.temperature_:.2g})" if model.temperature_ != 1.0 else ""
     return (
         f"on {len(rows)} training rows: a probability above {SURE} in {sure:.0%}, the most "
-        f"probable class right in {right:.0%}"
+        f"probable class right in {right:.0%}{power}"
     )

@@ -88,18 +88,21 @@ class DifferencePosterior:
         """
         return self.differences.adjoint(self.posterior.mean_weights)
 
-    def leave_one_out(self) -> tuple[Array, Array]:
+    def leave_one_out(self, count: Array) -> tuple[Array, Array]:
         """Means (n, C) and covariances (n, C, C) of each row's latents without its own sites.
 
-        Of the differences alone, with the latent of the row's own class in the place of zero. NaN
-        for a row without which the posterior is not proper.
+        A row's sites are those of ``count`` copies (n,), of which one goes. Of the differences
+        alone, with the latent of the row's own class in the place of zero. NaN for a row without
+        which the posterior is not proper.
         """
         posterior, others = self.posterior, self.differences.others
         n, k = others.shape
         sequential = posterior.factor.sequential_covariance()
         parts = (slice(i * k, (i + 1) * k) for i in range(n))
         blocks = np.stack([sequential.rows(part)[:, part] for part in parts])
-        nu, tau = (a.reshape(n, k) for a in (posterior.sites.nu, posterior.sites.tau))
+        nu, tau = (
+            a.reshape(n, k) / count[:, None] for a in (posterior.sites.nu, posterior.sites.tau)
+        )
         slack = np.inf if (tau >= 0.0).all() else ROUNDING
         g, spread = without_own_sites(
             posterior.mean.reshape(n, k), blocks, nu, tau[:, :, None] * np.eye(k), slack

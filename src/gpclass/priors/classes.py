@@ -207,12 +207,16 @@ class ClassPosterior:
         """Cotangent of `log_partition`, as the prior's form takes it."""
         return self.factor.pullback(self.mean_weights)
 
-    def leave_one_out(self) -> tuple[Array, Array]:
-        """Means (n, C) and covariances (n, C, C) of each row's latents without its own site."""
+    def leave_one_out(self, count: Array) -> tuple[Array, Array]:
+        """Means (n, C) and covariances (n, C, C) of each row's latents without its own site.
+
+        A row's site is that of ``count`` copies (n,), of which one goes.
+        """
         d = self.sites.d
         total = np.where(d.any(axis=1), d.sum(axis=1), 1.0)
         W = d[:, :, None] * (np.eye(d.shape[1]) - (d / total[:, None])[:, None, :])
-        return without_own_sites(self.mean, self.factor.marginals(), self.sites.b, W)
+        b, W = self.sites.b / count[:, None], W / count[:, None, None]
+        return without_own_sites(self.mean, self.factor.marginals(), b, W)
 
     def predict(self, K_cross: Array | Sequence[Array], k_diag: Array) -> tuple[Array, Array]:
         """Latent mean, (m, C), and covariance, (m, C, C), of the classes at m new inputs.
