@@ -108,7 +108,9 @@ def run(
     for run in runs:
         if not todo[id(run)]:
             finish(run)
-    with LiveLine(state.text, shown=bool(waiting)):
+    with LiveLine(state.text, shown=bool(waiting)), warnings.catch_warnings():
+        # after an interruption: the workers have kept what they finished
+        warnings.filterwarnings("ignore", message=".* successfully executed but not used")
         rest = {id(piece) for _, piece in waiting}
         for run, piece in tasks:
             if id(piece) not in rest:
