@@ -119,13 +119,14 @@ def run(
             joblib.delayed(_attempt)(i, kept, _call(piece, tables))
             for i, (_, piece) in enumerate(waiting)
         )
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         try:
-            for i, error in parallel(calls):
+            for i, error in done:
                 run, piece = waiting[i]
                 state.add(run, piece)
                 enter(run, piece, error)
         except KeyboardInterrupt as interruption:
+            done.close()
             interruption.add_note(f"interrupted: {state.text()}")
             raise
     return runs
