@@ -108,7 +108,9 @@ def run(
     for run in runs:
         if not todo[id(run)]:
             finish(run)
-    with LiveLine(state.text, shown=bool(waiting)):
+    with LiveLine(state.text, shown=bool(waiting)), warnings.catch_warnings():
+        # after an interruption: the workers have kept what they finished
+        warnings.filterwarnings("ignore", message=".* successfully executed but not used")
         rest = {id(piece) for _, piece in waiting}
         for run, piece in tasks:
             if id(piece) not in rest:
@@ -117,13 +119,14 @@ def run(
             joblib.delayed(_attempt)(i, kept, _call(piece, tables))
             for i, (_, piece) in enumerate(waiting)
         )
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         try:
-            for i, error in parallel(calls):
+            for i, error in done:
                 run, piece = waiting[i]
                 state.add(run, piece)
                 enter(run, piece, error)
         except KeyboardInterrupt as interruption:
+            done.close()
             interruption.add_note(f"interrupted: {state.text()}")
             raise
     return runs

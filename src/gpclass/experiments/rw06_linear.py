@@ -52,7 +52,7 @@ def posterior(circles: Any, crosses: Any, points: int, reach: float, cells: int)
     surface = joint.reshape(points, points)
     inner = surface[1:-1, 1:-1]
     beside = [surface[:-2, 1:-1], surface[2:, 1:-1], surface[1:-1, :-2], surface[1:-1, 2:]]
-    ours = {}
+    ours: dict[str, Any] = {}
     for method in METHODS:
         model = GaussianProcessClassifier(
             DotProduct(0.0, "fixed"), optimizer=None, likelihood="logit", inference=method
