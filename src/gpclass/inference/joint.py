@@ -27,7 +27,12 @@ from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.inference.softmax_variational import SoftmaxVariational
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
-from gpclass.likelihoods.probabilities.differences import NO_CLASSES, difference_probabilities
+from gpclass.likelihoods.probabilities.differences import (
+    NO_CLASSES,
+    difference_flows,
+    difference_probabilities,
+)
+from gpclass.likelihoods.probabilities.flows import Flows, argmax_flows, softmax_flows
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
 from gpclass.linalg import Array
 from gpclass.priors.classes import ClassPosterior, ClassPrior
@@ -90,6 +95,10 @@ class JointScheme(ABC):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Class probabilities of latents N(mean, covariance), shape (m, C)."""
 
+    @abstractmethod
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Derivatives of `probabilities` by mean and covariance."""
+
 
 @final
 @dataclass(frozen=True)
@@ -129,6 +138,10 @@ class Softmax(JointScheme):
         """Average the softmax."""
         return softmax_probabilities(mean, covariance)
 
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Averages of products of the softmax."""
+        return softmax_flows(mean, covariance)
+
 
 @final
 @dataclass(frozen=True)
@@ -164,6 +177,10 @@ class MultinomialProbit(JointScheme):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
         return argmax_probabilities(mean, covariance, noise=1.0)
+
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Densities of two noisy latents being equal and the largest."""
+        return argmax_flows(mean, covariance, noise=1.0)
 
 
 @final
@@ -219,6 +236,10 @@ class LatentDifferences(JointScheme):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Those of `difference_probabilities` (KG06 eq. 50)."""
         return difference_probabilities(mean, covariance, likelihood)
+
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Those of `difference_flows`."""
+        return difference_flows(mean, covariance, likelihood)
 
 
 def _dense(prior: JointPrior) -> ClassPrior:
