@@ -63,6 +63,8 @@ def test_the_largest_of_three_at_the_edges():
     line = np.array([1.0, -1.0, 0.0])
     half = largest_of_three(np.zeros((1, 3)), np.outer(line, line)[None])
     np.testing.assert_allclose(half, [[0.5, 0.5, 0.0]], atol=1e-12)
+    tie = largest_of_three(np.zeros((1, 3)), np.zeros((1, 3, 3)))
+    np.testing.assert_allclose(tie, 1.0 / 3.0, rtol=1e-12)
     with pytest.raises(NotPositiveDefiniteError, match="three classes"):
         largest_of_three(np.zeros((1, 3)), np.diag([1.0, 1.0, -0.7])[None])
 

@@ -16,7 +16,8 @@ from gpclass.inference import SitePosterior
 from gpclass.inference.joint import LatentPosterior
 from gpclass.kernels import diagonal_slope, input_pullback
 from gpclass.likelihoods import Likelihood
-from gpclass.linalg import blocks
+from gpclass.linalg import blocks, product
+from gpclass.priors.differences import one_a_class
 
 Array = NDArray[np.float64]
 
@@ -56,10 +57,13 @@ def _at_setting(setting: Setting, X: Array) -> tuple[Array, Array]:
         raise ValueError("the gradient needs a Gaussian posterior: inference='mcmc' has samples")
     kernel, inputs, factor = problem.kernel, problem.inputs, posterior.factor
     p, slope = np.empty(len(X)), np.empty(X.shape)
+    n = len(posterior.mean_weights)
+    # what no variance leaves of unit vectors
+    R = -factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
     for rows in blocks(len(X), CHUNK):
         Z = X[rows]
         K_cross, k_diag = cross_covariance(problem, Z)
-        reduced = np.stack([factor.solve(factor.tau * column) for column in K_cross.T], axis=1)
+        reduced = product(R, K_cross)
         weights = np.repeat(posterior.mean_weights[:, None], len(Z), axis=1)
         by_mean = input_pullback(kernel, inputs, Z, weights)
         by_variance = diagonal_slope(kernel, Z) - 2.0 * input_pullback(kernel, inputs, Z, reduced)
@@ -88,12 +92,17 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
     _, problem, posterior = setting
     C, inputs, kernels = problem.n_classes, problem.inputs, problem.kernels
     slope = np.zeros((len(X), C, X.shape[1]))
-    for rows in blocks(len(X), max(1, LARGEST // (C * C * problem.n_rows))):
+    n = problem.n_rows
+    F = explained_precisions(posterior)
+    by_class = [np.ascontiguousarray(F[..., d]).reshape(n * C, n) for d in range(C)]
+    for rows in blocks(len(X), max(1, LARGEST // (C * C * n))):
         Z = X[rows]
         K_cross, k_diag = cross_covariance(problem, Z)
         flows = problem.scheme.flows(*posterior.predict(K_cross, k_diag), problem.likelihood)
         by_mean, by_covariance = flows.by_mean(), flows.by_covariance()
-        explained = _explained(posterior, K_cross)
+        crosses = one_a_class(K_cross, C, n)
+        parts = [product(F_d, K) for F_d, K in zip(by_class, crosses, strict=True)]
+        explained = np.stack([part.reshape(n, C, -1) for part in parts], axis=3)
         for k, kernel in enumerate(kernels):
             own = slice(None) if len(kernels) == 1 else slice(k, k + 1)
             own_slope = diagonal_slope(kernel, Z)
@@ -107,26 +116,14 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
     return slope
 
 
-def _explained(posterior: LatentPosterior, K_cross: Any) -> Array:
-    """``F_cd k_d`` of all classes c and d at m new inputs, shape (n, C, m, C).
+def explained_precisions(posterior: LatentPosterior) -> Array:
+    """F of shape (n, C, n, C): latents of new inputs have ``S_cd = K_cd - k_c^T F_cd k_d``.
 
-    Read from the joint covariance of these and of inputs whose covariances are unit vectors.
+    It is what the posterior leaves of inputs whose covariances are unit vectors and that have no
+    variance of their own.
     """
-    n, C = posterior.mean_weights.shape
-    m = (K_cross if isinstance(K_cross, np.ndarray) else K_cross[0]).shape[1]
-    found = np.empty((n, C, m, C))
-    for part in blocks(n, CHUNK):
-        units = np.eye(n)[:, part]
-        size = units.shape[1]
-
-        def beside(K: Array, units: Array = units) -> Array:
-            return np.hstack([units, K])
-
-        shared = isinstance(K_cross, np.ndarray)
-        together = beside(K_cross) if shared else [beside(K) for K in K_cross]
-        _, covariance = posterior.joint(together, np.zeros((size + m, size + m)))
-        found[part] = -covariance[:size, :, size:]
-    return found
+    n = len(posterior.mean_weights)
+    return -posterior.joint(np.eye(n), np.zeros((n, n)))[1]
 
 
 def in_units_of_the_table(inputs: Inputs, slopes: Array) -> Array:

@@ -8,9 +8,9 @@ from scipy.stats import kstwobign
 
 from gpclass.estimator.export.graph import Array, Graph
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
-from gpclass.likelihoods.probabilities.flows import SPACING
-from gpclass.likelihoods.probabilities.points import lattice, normals
-from gpclass.likelihoods.probabilities.three import PAIRS
+from gpclass.likelihoods.probabilities.lattice import COARSEST, SPACING, lattice
+from gpclass.likelihoods.probabilities.points import normals
+from gpclass.likelihoods.probabilities.three import APART, LEAST, PAIRS
 
 # Nodes of Owen's T where the second argument is at most one, and of the logistic as a mixture.
 OWEN_NODES: Final = 16
@@ -79,17 +79,18 @@ def logistic_mixture() -> tuple[Array, Array]:
 
 def largest_of_three_nodes(graph: Graph, latents: Latents, noise: float) -> list[str]:
     """`largest_of_three` with noise added to each class, (m, 1) each."""
-    noisy = {pair: graph.op("Add", v, 2.0 * noise) for pair, v in latents.variances.items()}
+    least = 2.0 * (noise + LEAST)
+    noisy = {pair: graph.op("Add", v, least) for pair, v in latents.variances.items()}
     latents = latents._replace(variances=noisy)
     parts: list[list[str]] = [[], [], []]
     ahead: list[list[str]] = [[], [], []]
     for c, j, k in PAIRS:
-        d, other = latents.gap(graph, c, j), latents.gap(graph, c, k)
+        d = graph.op("Add", latents.gap(graph, c, j), APART * (j - c))
+        other = graph.op("Add", latents.gap(graph, c, k), APART * (k - c))
         v, u = latents.variance(c, j), latents.variance(c, k)
         w = latents.covariance(graph, c, j, k)
-        det = graph.op("Sub", graph.op("Mul", v, u), graph.square(w))
-        v = graph.op("Max", v, _TINY)
-        scale = graph.op("Sqrt", graph.op("Max", graph.op("Mul", v, det), _TINY**2))
+        det = graph.op("Max", graph.op("Sub", graph.op("Mul", v, u), graph.square(w)), 3.0 * LEAST**2)
+        scale = graph.op("Sqrt", graph.op("Mul", v, det))
         place = graph.op("Sub", graph.op("Mul", other, v), graph.op("Mul", w, d))
         h = graph.op("Div", d, graph.op("Sqrt", v))
         q = graph.op("Div", place, scale)
@@ -121,7 +122,7 @@ def owens_t_nodes(graph: Graph, h: str, q: str) -> str:
     nodes, weights = 0.5 * (nodes[None] + 1.0), weights[:, None] / (4.0 * np.pi)
     h, magnitude = graph.op("Abs", h), graph.op("Abs", q)
     small = graph.op("Min", h, magnitude)
-    large = graph.op("Max", graph.op("Max", h, magnitude), _TINY)
+    large = graph.op("Max", graph.op("Max", h, magnitude), 1e-300)
     a = graph.op("Div", small, large)
     x2 = graph.op("MatMul", graph.square(a), nodes**2)
     exponent = graph.op("Mul", graph.square(large), graph.op("Add", x2, 1.0))
@@ -143,7 +144,7 @@ def softmax_nodes(graph: Graph, latents: Latents, deviation: float, n_points: in
     C = len(latents.means)
     Z, weights = normals(C - 1, 0, n_points), np.full(n_points, 1.0 / n_points)
     if C == 3:
-        Z, weights = lattice(2, max(FINEST, min(0.5, SPACING / deviation)))
+        Z, weights = lattice(2, max(FINEST, min(COARSEST, SPACING / deviation)))
     F = _at_points(graph, latents, Z)
     top = graph.op("Max", *F)
     E = [graph.op("Exp", graph.op("Sub", f, top)) for f in F]

@@ -8,6 +8,7 @@ import numpy as np
 from gpclass.estimator.export.graph import Array, Graph
 from gpclass.estimator.export.integrals import Latents
 from gpclass.estimator.export.kernels import cross_nodes, diagonal_nodes
+from gpclass.estimator.slopes import explained_precisions
 
 
 def binary_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> tuple[str, str]:
@@ -16,7 +17,7 @@ def binary_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> tuple[st
     n = len(X)
     K = cross_nodes(graph, problem.kernel, X, Z)
     mean = graph.op("MatMul", K, posterior.mean_weights[:, None])
-    # what a prior variance of nothing leaves of unit vectors is -R
+    # what no variance leaves of unit vectors
     R = -posterior.factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
     return mean, _left(graph, diagonal_nodes(graph, problem.kernel, X, Z), K, R)
 
@@ -33,7 +34,7 @@ def class_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> Latents:
         graph.op("MatMul", K, weights[:, None])
         for K, weights in zip(crosses, posterior.mean_weights.T, strict=True)
     ]
-    F = -posterior.joint(np.eye(n), np.zeros((n, n)))[1]
+    F = explained_precisions(posterior)
     found = {}
     for c, j in combinations(range(C), 2):
         prior = graph.op("Add", variances[c], variances[j])

@@ -14,7 +14,10 @@ Array = NDArray[np.float64]
 # Each pair of classes, and the third.
 PAIRS: Final = ((0, 1, 2), (0, 2, 1), (1, 2, 0))
 
-_TINY: Final = 1e-300
+# Noise that latents without any are given, and what the means of classes in a tie are apart: their
+# probabilities are then those of any small noise.
+LEAST: Final = 1e-100
+APART: Final = 1e-150
 
 
 def largest_of_three(mean: Array, cov: Array) -> Array:
@@ -47,20 +50,20 @@ def largest_of_three(mean: Array, cov: Array) -> Array:
     P, ahead = np.zeros_like(mean), np.zeros(mean.shape, dtype=np.intp)
     size = np.diagonal(cov, axis1=1, axis2=2).max(axis=1)
     for c, j, k in PAIRS:
-        d, other = mean[:, c] - mean[:, j], mean[:, c] - mean[:, k]
-        by_c, by_j = cov[:, c] - cov[:, j], cov[:, c] - cov[:, k]
-        v, w, u = by_c[:, c] - by_c[:, j], by_c[:, c] - by_c[:, k], by_j[:, c] - by_j[:, k]
+        d = mean[:, c] - mean[:, j] + APART * (j - c)
+        other = mean[:, c] - mean[:, k] + APART * (k - c)
+        by_j, by_k = cov[:, c] - cov[:, j], cov[:, c] - cov[:, k]
+        v, w, u = by_j[:, c] - by_j[:, j], by_j[:, c] - by_j[:, k], by_k[:, c] - by_k[:, k]
         det = v * u - w * w
         if (det < -10.0 * ROUNDING * size * (v + u)).any():
             raise NotPositiveDefiniteError(
                 "cov must be positive semi-definite, but the differences of three classes have a "
                 f"covariance of determinant {det.min():.3g}."
             )
-        v = np.maximum(v, _TINY)
-        with np.errstate(over="ignore"):
-            h = d / np.sqrt(v)
-            q = (other * v - w * d) / np.sqrt(np.maximum(v * det, _TINY))
-            t = owens_t(h, q / np.where(h == 0.0, _TINY, h))
+        v, w, det = np.maximum(v, 0.0) + 2.0 * LEAST, w + LEAST, np.maximum(det, 3.0 * LEAST**2)
+        h = d / np.sqrt(v)
+        q = (other * v - w * d) / np.sqrt(v * det)
+        t = owens_t(h, q / np.where(h == 0.0, APART, h))
         P[:, c] += 0.5 * ndtr(h) - t
         P[:, j] += 0.5 * ndtr(-h) + t
         ahead[:, c] += h >= 0.0
