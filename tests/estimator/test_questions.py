@@ -249,7 +249,7 @@ def test_slopes_of_five_classes():
 
 def test_slopes_of_averaged_hyperparameters():
     iris = load_iris()
-    model = GaussianProcessClassifier(4.0 * RBF(1.0), learning="ccd")
+    model = GaussianProcessClassifier(4.0 * RBF(1.0), learning="ccd", hyperprior="weak")
     model.fit(iris.data[::10], iris.target[::10])
     assert len(model.models_[0].settings()) > 1
     new = iris.data[1::30] + 0.05

@@ -1,5 +1,6 @@
 """Derivatives of class probabilities by the inputs."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,6 @@ from gpclass.estimator.inputs import FloatTable, Inputs, MixedTable
 from gpclass.estimator.inputs.columns import listed
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.model import CHUNK, Setting, cross_covariance
-from gpclass.estimator.prediction import Models
 from gpclass.inference import SitePosterior
 from gpclass.inference.joint import LatentPosterior
 from gpclass.kernels import diagonal_slope, input_pullback
@@ -26,7 +26,7 @@ LARGEST: Final = 5_000_000
 
 
 def probability_slopes(
-    models: Models, decomposition: Decomposition, n_classes: int, X: Any
+    models: Sequence[Any], decomposition: Decomposition, n_classes: int, X: Any
 ) -> Array:
     """``dP(c) / dz`` of m rows as the kernel takes them, shape (m, C, k).
 
@@ -38,7 +38,7 @@ def probability_slopes(
     first = models[0]
     if isinstance(first, JointModel):
         weights, found = first.at_settings(_joint_at_setting, X)
-        return np.einsum("s,sick->ick", weights, np.stack(found))
+        return np.asarray(np.einsum("s,sick->ick", weights, np.stack(found)))
     p, slopes = zip(*(_of_binary(model, X) for model in models), strict=True)
     return decomposition.combine_slopes(np.stack(p, axis=1), np.stack(slopes, axis=1), n_classes)
 
@@ -87,7 +87,7 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
     """By the latents' means and covariances, ``dP(c) / dz``, shape (m, C, k).
 
     With a cotangent A of the means and a symmetric B of the covariances, the cotangent of class c's
-    ``k_c`` is ``a_c A_c - 2 sum_d B_cd F_cd k_d``, as ``S_cd = [c = d] k_c(z, z) - k_c^T F_cd k_d``.
+    ``k_c`` is ``a_c A_c - 2 sum_d B_cd F_cd k_d``, with the F of `explained_precisions`.
     """
     _, problem, posterior = setting
     C, inputs, kernels = problem.n_classes, problem.inputs, problem.kernels
@@ -117,9 +117,9 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
 
 
 def explained_precisions(posterior: LatentPosterior) -> Array:
-    """F of shape (n, C, n, C): latents of new inputs have ``S_cd = K_cd - k_c^T F_cd k_d``.
+    """F of shape (n, C, n, C): ``S_cd = [c = d] k_c(z, z) - k_c^T F_cd k_d`` at new inputs.
 
-    It is what the posterior leaves of inputs whose covariances are unit vectors and that have no
+    Minus what the posterior leaves of inputs whose covariances are unit vectors and that have no
     variance of their own.
     """
     n = len(posterior.mean_weights)
@@ -144,7 +144,7 @@ def in_units_of_the_table(inputs: Inputs, slopes: Array) -> Array:
 
 
 def refuse_columns(inputs: MixedTable, *, gaps: bool = False) -> None:
-    """Raise the ValueError of columns that are not numbers, with missing entries only if allowed."""
+    """Raise the ValueError of columns that are not numbers, or have gaps that are not allowed."""
     other = [
         name
         for j, (name, kind) in enumerate(zip(inputs.names, inputs.kinds, strict=True))

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 from gpclass.estimator.decomposition import OneVsOne
 from gpclass.estimator.export.graph import DOUBLE, FLOAT, Graph
 from gpclass.estimator.export.integrals import (
-    Latents,
     argmax_nodes,
     positive_nodes,
     softmax_nodes,

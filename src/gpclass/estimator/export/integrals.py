@@ -9,23 +9,30 @@ from scipy.stats import kstwobign
 from gpclass.estimator.export.graph import Array, Graph
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.likelihoods.probabilities.lattice import COARSEST, SPACING, lattice
+from gpclass.likelihoods.probabilities.noise import GUMBEL_VARIANCE
 from gpclass.likelihoods.probabilities.points import normals
-from gpclass.likelihoods.probabilities.three import APART, LEAST, PAIRS
+from gpclass.likelihoods.probabilities.three import PAIRS
 
 # Nodes of Owen's T where the second argument is at most one, and of the logistic as a mixture.
 OWEN_NODES: Final = 16
 LOGISTIC_NODES: Final = 32
 # The finest lattice, of 16,000 points: for deviations up to 13, and more with less exactness.
 FINEST: Final = 0.08
+# Variance of the contrasts up to which it is used, in units of what it is made for.
+LATTICE_SLACK: Final = 2.0
 
-_TINY: Final = 1e-30
+# Noise that latents without any are given, and what the means of classes in a tie are apart, as in
+# `largest_of_three`: onnxruntime leaves out what it adds where it is zero in float32.
+LEAST: Final = 1e-20
+APART: Final = 1e-30
 
 
 class Latents(NamedTuple):
-    """Means of C classes, (m, 1) each, and the variances of the differences of two of them."""
+    """Means of C classes, variances of differences of two, and of each class alone, (m, 1) each."""
 
     means: list[str]
     variances: dict[tuple[int, int], str]  # c < j
+    own: list[str]  # part of these; empty where none is known
 
     def gap(self, graph: Graph, c: int, j: int) -> str:
         """Mean of ``f_c - f_j``."""
@@ -47,7 +54,7 @@ def positive_nodes(graph: Graph, likelihood: Likelihood, mean: str, variance: st
         deviation = graph.op("Sqrt", graph.op("Add", variance, 1.0))
         return graph.normal_cdf(graph.op("Div", mean, deviation))
     if isinstance(likelihood, NoisyThreshold):
-        deviation = graph.op("Sqrt", graph.op("Max", variance, _TINY))
+        deviation = graph.op("Sqrt", graph.op("Max", variance, LEAST))
         positive = graph.normal_cdf(graph.op("Div", mean, deviation))
         share = graph.op("Mul", positive, 1.0 - 2.0 * float(likelihood.epsilon))
         return graph.op("Add", share, float(likelihood.epsilon))
@@ -89,7 +96,9 @@ def largest_of_three_nodes(graph: Graph, latents: Latents, noise: float) -> list
         other = graph.op("Add", latents.gap(graph, c, k), APART * (k - c))
         v, u = latents.variance(c, j), latents.variance(c, k)
         w = latents.covariance(graph, c, j, k)
-        det = graph.op("Max", graph.op("Sub", graph.op("Mul", v, u), graph.square(w)), 3.0 * LEAST**2)
+        det = graph.op(
+            "Max", graph.op("Sub", graph.op("Mul", v, u), graph.square(w)), 3.0 * LEAST**2
+        )
         scale = graph.op("Sqrt", graph.op("Mul", v, det))
         place = graph.op("Sub", graph.op("Mul", other, v), graph.op("Mul", w, d))
         h = graph.op("Div", d, graph.op("Sqrt", v))
@@ -139,17 +148,29 @@ def owens_t_nodes(graph: Graph, h: str, q: str) -> str:
 def softmax_nodes(graph: Graph, latents: Latents, deviation: float, n_points: int) -> list[str]:
     """E[softmax], (m, 1) each: by a lattice for three classes, else by points.
 
-    ``deviation`` is the largest of a latent.
+    ``deviation`` is that of the latents at the training rows. Three latents that vary by more than
+    the lattice resolves have normal noise of the same variance in the place of the softmax's: where
+    they vary as much this changes less than 1e-4.
     """
     C = len(latents.means)
-    Z, weights = normals(C - 1, 0, n_points), np.full(n_points, 1.0 / n_points)
-    if C == 3:
-        Z, weights = lattice(2, max(FINEST, min(COARSEST, SPACING / deviation)))
+    if C > 3:
+        return _softmax_at(graph, latents, normals(C - 1, 0, n_points), np.ones(n_points))
+    spacing = max(FINEST, min(COARSEST, SPACING / deviation))
+    near = _softmax_at(graph, latents, *lattice(2, spacing))
+    far = largest_of_three_nodes(graph, latents, GUMBEL_VARIANCE)
+    # the contrasts' variances sum to this
+    total = graph.op("Mul", graph.total(list(latents.variances.values())), 1.0 / 3.0)
+    wide = graph.op("Less", (SPACING / spacing) ** 2 * LATTICE_SLACK, total)
+    return [graph.op("Where", wide, b, a) for a, b in zip(near, far, strict=True)]
+
+
+def _softmax_at(graph: Graph, latents: Latents, Z: Array, weights: Array) -> list[str]:
     F = _at_points(graph, latents, Z)
     top = graph.op("Max", *F)
     E = [graph.op("Exp", graph.op("Sub", f, top)) for f in F]
     total = graph.total(E)
-    return [graph.op("MatMul", graph.op("Div", e, total), weights[:, None]) for e in E]
+    column = (weights / weights.sum())[:, None]
+    return [graph.op("MatMul", graph.op("Div", e, total), column) for e in E]
 
 
 def argmax_nodes(graph: Graph, latents: Latents, noise: float, n_points: int) -> list[str]:
@@ -157,17 +178,26 @@ def argmax_nodes(graph: Graph, latents: Latents, noise: float, n_points: int) ->
     C = len(latents.means)
     if C == 3:
         return largest_of_three_nodes(graph, latents, noise)
-    # the noise u of the class itself is one more latent; that of the others is integrated
+    own = latents.own or [graph.constant(0.0)] * C
+    rest = {
+        (c, j): graph.op("Sub", graph.op("Sub", v, own[c]), own[j])
+        for (c, j), v in latents.variances.items()
+    }
+    deviations = [graph.op("Sqrt", graph.op("Add", v, noise)) for v in own]
+    # what the class has alone is one more normal variable; that of the others is integrated
     Z = normals(C, 0, n_points)
-    F = _at_points(graph, latents, Z[1:])
+    F = _at_points(graph, latents._replace(variances=rest), Z[1:])
     found = []
     for c in range(C):
-        up = graph.op("Add", F[c], float(np.sqrt(noise)) * Z[:1])
-        gaps = [graph.op("Sub", up, f) for j, f in enumerate(F) if j != c]
-        product = ""
-        for gap in gaps:
-            p = graph.normal_cdf(graph.op("Mul", gap, 1.0 / float(np.sqrt(noise))))
-            product = graph.op("Mul", product, p) if product else p
+        up = graph.op("Add", F[c], graph.op("MatMul", deviations[c], Z[:1]))
+        ahead = [
+            graph.normal_cdf(graph.op("Div", graph.op("Sub", up, F[j]), deviations[j]))
+            for j in range(C)
+            if j != c
+        ]
+        product = ahead[0]
+        for p in ahead[1:]:
+            product = graph.op("Mul", product, p)
         found.append(graph.op("MatMul", product, np.full((n_points, 1), 1.0 / n_points)))
     return found
 
@@ -184,7 +214,7 @@ def _at_points(graph: Graph, latents: Latents, Z: Array) -> list[str]:
             for k in range(j):
                 left = graph.op("Sub", left, graph.op("Mul", row[k], (L[j] if j < c else row)[k]))
             if j == c:
-                row.append(graph.op("Sqrt", graph.op("Max", left, _TINY)))
+                row.append(graph.op("Sqrt", graph.op("Max", left, LEAST)))
             else:
                 row.append(graph.op("Div", left, L[j][j]))
         L.append(row)

@@ -9,6 +9,8 @@ from gpclass.estimator.export.graph import Array, Graph
 from gpclass.estimator.export.integrals import Latents
 from gpclass.estimator.export.kernels import cross_nodes, diagonal_nodes
 from gpclass.estimator.slopes import explained_precisions
+from gpclass.priors.classes import ClassPosterior
+from gpclass.priors.coupled import CoupledFactor
 
 
 def binary_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> tuple[str, str]:
@@ -45,7 +47,11 @@ def class_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> Latents:
             both = graph.op("Concat", crosses[c], graph.op("Neg", crosses[j]), axis=1)
             pair = F[:, [c, j]][:, :, :, [c, j]].transpose(1, 0, 3, 2).reshape(2 * n, 2 * n)
             found[c, j] = _left(graph, prior, both, pair)
-    return Latents(means, found)
+    alone = []
+    if isinstance(posterior, ClassPosterior) and isinstance(posterior.factor, CoupledFactor):
+        E = posterior.factor.own_precisions() if C > 3 else []
+        alone = [_left(graph, variances[c], crosses[c], E_c) for c, E_c in enumerate(E)]
+    return Latents(means, found, alone)
 
 
 def _left(graph: Graph, prior: str, K: str, R: Array) -> str:

@@ -3,9 +3,8 @@
 A row passes four steps; for most rows the first is enough:
 
 1. A class that loses against a single other one with probability above 1 - 1e-6 keeps that bound
-   as its probability. If one class is left, it is certain; two are a one-dimensional integral, and
-   three with normal noise a closed form. The softmax of three is an average over a lattice where
-   their latents do not vary much.
+   as its probability. If one class is left, it is certain; two are a one-dimensional integral,
+   three a closed form, or for the softmax, up to a variance, an average over a lattice.
 2. The other classes are sorted by properties that do not depend on the order in which they came,
    and reduced to contrasts, as what all classes share changes no probability.
 3. The covariance is split into variance that is each class's own and the rest. How large the rest

@@ -68,7 +68,7 @@ def softmax_on_lattice(mean: Array, root: Array) -> Array:
 
 def softmax_at(mean: Array, root: Array, Z: Array) -> Array:
     """Softmax of latents ``mean + root z`` at the points of Z (dim, n), shape (m, C, n)."""
-    f = np.matmul(root, Z)
+    f: Array = np.matmul(root, Z)
     f += mean[:, :, None]
     f -= f.max(axis=1, keepdims=True)
     np.exp(f, out=f)

@@ -68,4 +68,4 @@ def largest_of_three(mean: Array, cov: Array) -> Array:
         P[:, j] += 0.5 * ndtr(-h) + t
         ahead[:, c] += h >= 0.0
         ahead[:, j] += h < 0.0
-    return np.maximum(P - 0.5 * (ahead == 1), 0.0)
+    return np.asarray(np.maximum(P - 0.5 * (ahead == 1), 0.0))
