@@ -20,6 +20,8 @@ LOGISTIC_NODES: Final = 32
 FINEST: Final = 0.08
 # Variance of the contrasts up to which it is used, in units of what it is made for.
 LATTICE_SLACK: Final = 2.0
+# Least pivot of a Cholesky factor, in units of the variance of its latent.
+PIVOT: Final = 1e-10
 
 # Noise that latents without any are given, and what the means of classes in a tie are apart, as in
 # `largest_of_three`: onnxruntime leaves out what it adds where it is zero in float32.
@@ -165,7 +167,7 @@ def softmax_nodes(graph: Graph, latents: Latents, deviation: float, n_points: in
 
 
 def _softmax_at(graph: Graph, latents: Latents, Z: Array, weights: Array) -> list[str]:
-    F = _at_points(graph, latents, Z)
+    F = _at_points(graph, latents, latents.variances, Z)
     top = graph.op("Max", *F)
     E = [graph.op("Exp", graph.op("Sub", f, top)) for f in F]
     total = graph.total(E)
@@ -186,7 +188,7 @@ def argmax_nodes(graph: Graph, latents: Latents, noise: float, n_points: int) ->
     deviations = [graph.op("Sqrt", graph.op("Add", v, noise)) for v in own]
     # what the class has alone is one more normal variable; that of the others is integrated
     Z = normals(C, 0, n_points)
-    F = _at_points(graph, latents._replace(variances=rest), Z[1:])
+    F = _at_points(graph, latents, rest, Z[1:])
     found = []
     for c in range(C):
         up = graph.op("Add", F[c], graph.op("MatMul", deviations[c], Z[:1]))
@@ -202,19 +204,28 @@ def argmax_nodes(graph: Graph, latents: Latents, noise: float, n_points: int) ->
     return found
 
 
-def _at_points(graph: Graph, latents: Latents, Z: Array) -> list[str]:
-    """Latents less the last at normal points (C - 1, n), (m, n) each, by a Cholesky factor."""
+def _at_points(
+    graph: Graph, latents: Latents, variances: dict[tuple[int, int], str], Z: Array
+) -> list[str]:
+    """Latents less the last at normal points (C - 1, n), (m, n) each, by a Cholesky factor.
+
+    ``variances`` are those that the points have. A pivot that is rounding of the latents' own
+    would make the next ones large, so that none is smaller than `PIVOT` of these.
+    """
+    part = latents._replace(variances=variances)
     last = len(latents.means) - 1
     L: list[list[str]] = []
     F = []
     for c in range(last):
         row: list[str] = []
         for j in range(c + 1):
-            left = latents.variance(c, last) if j == c else latents.covariance(graph, last, c, j)
+            left = part.variance(c, last) if j == c else part.covariance(graph, last, c, j)
             for k in range(j):
                 left = graph.op("Sub", left, graph.op("Mul", row[k], (L[j] if j < c else row)[k]))
             if j == c:
-                row.append(graph.op("Sqrt", graph.op("Max", left, LEAST)))
+                least = graph.op("Mul", latents.variance(c, last), PIVOT)
+                pivot = graph.op("Max", left, graph.op("Max", least, LEAST))
+                row.append(graph.op("Sqrt", pivot))
             else:
                 row.append(graph.op("Div", left, L[j][j]))
         L.append(row)

@@ -9,7 +9,6 @@ from gpclass.estimator.export.graph import Array, Graph
 from gpclass.estimator.export.integrals import Latents
 from gpclass.estimator.export.kernels import cross_nodes, diagonal_nodes
 from gpclass.estimator.slopes import explained_precisions
-from gpclass.priors.classes import ClassPosterior
 from gpclass.priors.coupled import CoupledFactor
 
 
@@ -47,10 +46,11 @@ def class_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> Latents:
             both = graph.op("Concat", crosses[c], graph.op("Neg", crosses[j]), axis=1)
             pair = F[:, [c, j]][:, :, :, [c, j]].transpose(1, 0, 3, 2).reshape(2 * n, 2 * n)
             found[c, j] = _left(graph, prior, both, pair)
-    alone = []
-    if isinstance(posterior, ClassPosterior) and isinstance(posterior.factor, CoupledFactor):
-        E = posterior.factor.own_precisions() if C > 3 else []
-        alone = [_left(graph, variances[c], crosses[c], E_c) for c, E_c in enumerate(E)]
+    alone: list[str] = []
+    factor = getattr(posterior, "factor", None)
+    if C > 3 and isinstance(factor, CoupledFactor):
+        for c, E_c in enumerate(factor.own_precisions()):
+            alone.append(_left(graph, variances[c], crosses[c], E_c))
     return Latents(means, found, alone)
 
 
