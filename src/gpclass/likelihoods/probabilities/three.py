@@ -45,7 +45,7 @@ def largest_of_three(mean: Array, cov: Array) -> Array:
     --------
     >>> import numpy as np
     >>> largest_of_three(np.zeros((1, 3)), np.diag([1.0, 1.0, 4.0])[None]).round(4)
-    array([[0.2952, 0.2952, 0.4097]])
+    array([[0.3012, 0.3012, 0.3976]])
     """
     P, ahead = np.zeros_like(mean), np.zeros(mean.shape, dtype=np.intp)
     size = np.diagonal(cov, axis1=1, axis2=2).max(axis=1)
