@@ -1,5 +1,6 @@
 """MAP predictions, entropies and slopes of a fitted classifier."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -18,8 +20,10 @@ from sklearn.gaussian_process.kernels import (
 
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator.acquisition import entropy, expected_entropy
+from gpclass.inference import Laplace
 from gpclass.kernels import ColumnKernel, diagonal_slope, input_pullback
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from gpclass.montecarlo import MonteCarlo
 
 X, Y = make_classification(50, 3, n_informative=2, n_redundant=0, class_sep=0.8, random_state=0)
 NEW = np.random.default_rng(1).standard_normal((7, 3))
@@ -115,13 +119,33 @@ def test_bald_is_at_most_the_predictive_entropy(settings):
 
 
 def test_what_bald_cannot_answer_is_named():
-    iris = load_iris()
-    model = gpc(RBF(1.0), multi_class="one_vs_rest").fit(iris.data[::5], iris.target[::5])
-    with pytest.raises(ValueError, match="3 binary models"):
-        model.bald(iris.data)
-    for wrong in (0, 100, 1.5, True):
+    sampled = MonteCarlo(n_samples=200, n_burn=100, evidence=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the chains are short
+        model = gpc(RBF(1.0), inference=sampled).fit(X[:10], Y[:10])
+    with pytest.raises(ValueError, match="bald needs a Gaussian posterior"):
+        model.bald(X)
+    for wrong in (0, 1, 100, 1.5, True):
         with pytest.raises(ValueError, match="n_draws must be a power of two"):
-            model.bald(iris.data, n_draws=wrong)
+            model.bald(X, n_draws=wrong)
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
+def test_bald_of_several_binary_models_against_plain_draws(multi_class):
+    iris = load_iris()
+    model = gpc(4.0 * RBF(1.0), multi_class=multi_class)
+    model.fit(iris.data[::5], iris.target[::5])
+    new = iris.data[1::30]
+    got = model.bald(new, n_draws=1024)
+    assert (got > 0.0).all()
+    rng = np.random.default_rng(0)
+    latents = [one.latent(new) for one in model.models_]
+    for i in range(len(new)):
+        f = np.stack([m[i] + np.sqrt(v[i]) * rng.standard_normal(40_000) for m, v in latents])
+        logs = np.log(np.stack([norm.cdf(-f), norm.cdf(f)])).transpose(2, 1, 0)
+        P = model._decomposition.combine(logs, 3)
+        want = entropy(P.mean(axis=0)) - entropy(P).mean()
+        np.testing.assert_allclose(got[i], want, atol=5e-3)
 
 
 # ---------------------------------------------------------------------------------------- slopes
@@ -181,18 +205,59 @@ def test_slopes_in_the_units_of_the_table():
         np.testing.assert_allclose(found[:, :, k], want, rtol=1e-5, atol=1e-7 / unit)
 
 
-def test_slopes_of_one_against_the_rest():
+SEVERAL = {
+    "nested EP": {},
+    "softmax": {"inference": "laplace"},
+    "variational": {"inference": Laplace(marginals="variational")},
+    "differences": {"multi_class": "differences", "inference": "vi"},
+    "differences by the logit": {"multi_class": "differences", "likelihood": "logit"},
+    "one against the rest": {"multi_class": "one_vs_rest"},
+    "one against one": {"multi_class": "one_vs_one"},
+}
+
+
+@pytest.mark.parametrize("model", SEVERAL)
+def test_slopes_of_three_classes(model):
     iris = load_iris()
-    model = gpc(RBF(1.0), multi_class="one_vs_rest").fit(iris.data[::5], iris.target[::5])
-    new = iris.data[1::30]
+    model = gpc(4.0 * RBF(1.5) + 0.5 * DotProduct(1.0), **SEVERAL[model])
+    model.fit(iris.data[::5], iris.target[::5])
+    new = iris.data[1::30] + 0.05
+    want = differences(model.predict_proba, new, step=1e-3)
+    np.testing.assert_allclose(model.predict_proba_gradient(new), want, rtol=0, atol=2e-6)
+
+
+def test_slopes_of_a_kernel_a_class_and_rows_without_weight():
+    iris = load_iris()
+    kernels = [4.0 * RBF(1.5) + 0.5 * DotProduct(1.0), 2.0 * RBF(1.0), Matern(2.0, nu=2.5)]
+    weights = np.where(np.arange(30) % 7 == 0, 0.0, 1.0)
+    model = gpc(kernels).fit(iris.data[::5], iris.target[::5], sample_weight=weights)
+    new = iris.data[1::30] + 0.05
     want = differences(model.predict_proba, new)
-    np.testing.assert_allclose(model.predict_proba_gradient(new), want, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.predict_proba_gradient(new), want, rtol=0, atol=1e-7)
+
+
+def test_slopes_of_five_classes():
+    X, y = make_classification(60, 5, n_informative=5, n_redundant=0, n_classes=5, random_state=0,
+                               n_clusters_per_class=1)  # fmt: skip
+    model = gpc(3.0 * RBF(3.0)).fit(X, y)
+    want = differences(model.predict_proba, X[:3] + 0.1, step=0.05)
+    found = model.predict_proba_gradient(X[:3] + 0.1)
+    np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-12)
+    # probabilities are known to 3e-5
+    np.testing.assert_allclose(found, want, rtol=0, atol=5e-4)
+
+
+def test_slopes_of_averaged_hyperparameters():
+    iris = load_iris()
+    model = GaussianProcessClassifier(4.0 * RBF(1.0), learning="ccd", hyperprior="weak")
+    model.fit(iris.data[::10], iris.target[::10])
+    assert len(model.models_[0].settings()) > 1
+    new = iris.data[1::30] + 0.05
+    want = differences(model.predict_proba, new)
+    np.testing.assert_allclose(model.predict_proba_gradient(new), want, rtol=0, atol=1e-7)
 
 
 def test_what_has_no_slope_is_named():
-    iris = load_iris()
-    with pytest.raises(ValueError, match="one_vs_rest"):
-        gpc(RBF(1.0)).fit(iris.data[::5], iris.target[::5]).predict_proba_gradient(iris.data)
     with pytest.raises(ValueError, match="no derivative by the inputs is known for the kernel Rat"):
         gpc(RationalQuadratic()).fit(X, Y).predict_proba_gradient(X)
     text = np.column_stack([X.astype(object), np.where(X[:, 0] > 0, "a", "b")])

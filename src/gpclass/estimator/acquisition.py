@@ -1,18 +1,20 @@
 """How much a label of a new row would teach: entropies under the posterior of the latents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, xlogy
-from scipy.stats.qmc import Sobol
+from scipy.special import ndtr, xlogy
 
 from gpclass.estimator import binary_model, joint_model
 from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.decomposition import Decomposition
 from gpclass.estimator.joint_model import JointModel, probabilities_of
 from gpclass.estimator.model import Setting
+from gpclass.estimator.prediction import Models
 from gpclass.likelihoods import Likelihood
+from gpclass.likelihoods.probabilities.points import normals
 from gpclass.linalg import blocks, root_batch
 from gpclass.montecarlo import SamplePosterior
 
@@ -67,7 +69,9 @@ def _label_entropy(likelihood: Likelihood, f: Array) -> Array:
     return np.asarray(-(np.exp(logs) * logs).sum(axis=0))
 
 
-def information_about_latent(models: Sequence[Any], X: Any, n_draws: int) -> Array:
+def information_about_latent(
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any, n_draws: int
+) -> Array:
     """Mutual information of the label of each row and the latents, in nats, shape (m,).
 
     ``H(E[p]) - E[H(p)]`` over the latents and over the settings of the hyperparameters.
@@ -75,23 +79,20 @@ def information_about_latent(models: Sequence[Any], X: Any, n_draws: int) -> Arr
     Raises
     ------
     ValueError
-        For several binary models, whose probabilities of one class are not those of one latent.
+        For a posterior held as samples.
     """
-    if len(models) > 1:
-        raise ValueError(
-            "bald needs one model of all classes: multi_class='joint' or 'differences', or two "
-            f"classes; this one is {len(models)} binary models"
-        )
-    model = models[0]
-    if isinstance(model, JointModel):
-        return _of_joint(model, X, n_draws)
-    return _of_binary(model, X)
+    first = models[0]
+    if isinstance(first, JointModel):
+        return _of_joint(first, X, n_draws)
+    if any(isinstance(setting.posterior, SamplePosterior) for setting in first.settings()):
+        raise ValueError("bald needs a Gaussian posterior, and inference='mcmc' has samples")
+    if len(models) == 1:
+        return _of_binary(first, X)
+    return _of_several(models, decomposition, n_classes, X, n_draws)
 
 
 def _of_binary(model: BinaryModel, X: Any) -> Array:
     def given_latent(setting: Setting, X: Any) -> Array:
-        if isinstance(setting.posterior, SamplePosterior):
-            raise ValueError("bald needs a Gaussian posterior, and inference='mcmc' has samples")
         mean, variance = binary_model.latent_at(setting, X)
         return expected_entropy(setting.problem.likelihood, mean, variance)
 
@@ -102,18 +103,50 @@ def _of_binary(model: BinaryModel, X: Any) -> Array:
 
 
 def _of_joint(model: JointModel, X: Any, n_draws: int) -> Array:
-    """By the same draws for every row: the mean of all is at least the mean of their entropies."""
     weights, found = model.at_settings(joint_model.latent_at, X)
     C = model.problem.n_classes
-    # the points of a Sobol sequence, moved off its corner
-    z = ndtri(Sobol(C, scramble=False).random(n_draws) + 0.5 / n_draws)
     P, given = np.zeros((len(X), C)), np.zeros(len(X))
     for weight, setting, (mean, covariance) in zip(weights, model.settings(), found, strict=True):
-        root = root_batch(covariance)
-        for rows in blocks(len(X), max(1, DRAWS // n_draws)):
-            f = (mean[rows, None] + np.einsum("icd,sd->isc", root[rows], z)).reshape(-1, C)
-            at = probabilities_of(setting.problem, f, np.zeros((len(f), C, C)))
-            at = at.reshape(-1, n_draws, C)
-            P[rows] += weight * at.mean(axis=1)
-            given[rows] += weight * entropy(at).mean(axis=1)
+
+        def label(f: Array, problem: Any = setting.problem) -> Array:
+            return probabilities_of(problem, f, np.zeros((len(f), C, C)))
+
+        at, left = _averaged(label, mean, root_batch(covariance), n_draws)
+        P += weight * at
+        given += weight * left
     return np.asarray(np.maximum(entropy(P) - given, 0.0))
+
+
+def _of_several(
+    models: Models, decomposition: Decomposition, n_classes: int, X: Any, n_draws: int
+) -> Array:
+    latents = [model.latent(X) for model in models]
+    mean, variance = (np.stack(part, axis=1) for part in zip(*latents, strict=True))
+
+    def label(f: Array) -> Array:
+        logs = [
+            [model.problem.likelihood.log_prob(np.full(len(f), y), one) for y in (-1.0, 1.0)]
+            for model, one in zip(models, f.T, strict=True)
+        ]
+        return decomposition.combine(np.array(logs).transpose(2, 0, 1), n_classes)
+
+    root = np.sqrt(variance)[:, :, None] * np.eye(len(models))
+    P, given = _averaged(label, mean, root, n_draws)
+    return np.asarray(np.maximum(entropy(P) - given, 0.0))
+
+
+def _averaged(
+    label: Callable[[Array], Array], mean: Array, root: Array, n_draws: int
+) -> tuple[Array, Array]:
+    """Means of p(y | f), (m, C), and of its entropy, (m,), over latents ``N(mean, root root^T)``.
+
+    By the same draws for every row: the entropy of the mean is at least the mean of the entropies.
+    """
+    Z = normals(mean.shape[1], 0, n_draws)
+    P, left = [], []
+    for rows in blocks(len(mean), max(1, DRAWS // n_draws)):
+        f = mean[rows, :, None] + np.matmul(root[rows], Z)
+        at = label(f.transpose(0, 2, 1).reshape(-1, f.shape[1])).reshape(len(f), n_draws, -1)
+        P.append(at.mean(axis=1))
+        left.append(entropy(at).mean(axis=1))
+    return np.concatenate(P), np.concatenate(left)

@@ -34,6 +34,10 @@ class Decomposition(ABC):
     def combine(self, log_odds: Array, n_classes: int) -> Array:
         """Class probabilities (m, C) from ``log P(-1), log P(+1)`` of k problems, (m, k, 2)."""
 
+    @abstractmethod
+    def combine_slopes(self, p: Array, slopes: Array, n_classes: int) -> Array:
+        """Derivatives (m, C, d) of `combine` from ``P(+1)``, (m, k), and its own, (m, k, d)."""
+
 
 @final
 class OneVsRest(Decomposition):
@@ -56,6 +60,14 @@ class OneVsRest(Decomposition):
         log_p = log_odds[:, :, 1]
         P = np.exp(log_p - log_p.max(axis=1, keepdims=True))
         return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    def combine_slopes(self, p: Array, slopes: Array, n_classes: int) -> Array:
+        """Those of ``p_c / sum_j p_j``."""
+        if n_classes == 2:
+            return np.concatenate([-slopes, slopes], axis=1)
+        total = p.sum(axis=1)[:, None, None]
+        P = p[:, :, None] / total
+        return np.asarray((slopes - P * slopes.sum(axis=1, keepdims=True)) / total)
 
 
 @final
@@ -82,23 +94,52 @@ class OneVsOne(Decomposition):
         """
         if n_classes == 2:
             return OneVsRest().combine(log_odds, 2)
-        m = len(log_odds)
-        r = np.zeros((m, n_classes, n_classes))
-        for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-            p_j = np.clip(np.exp(log_odds[:, k, 1]), SMALLEST_PAIRWISE, 1 - SMALLEST_PAIRWISE)
-            r[:, j, i], r[:, i, j] = p_j, 1.0 - p_j
-        rt = r.transpose(0, 2, 1)
-        system = np.zeros((m, n_classes + 1, n_classes + 1))
-        Q = system[:, :n_classes, :n_classes]
-        Q[:] = -r * rt
-        diagonal = np.arange(n_classes)
-        Q[:, diagonal, diagonal] = (r**2).sum(axis=1)
-        system[:, :n_classes, n_classes] = 1.0
-        system[:, n_classes, :n_classes] = 1.0
-        target = np.zeros((m, n_classes + 1))
-        target[:, n_classes] = 1.0
-        P = np.maximum(solve_batch(system, target)[:, :n_classes], 0.0)
+        _, system = _coupled(np.exp(log_odds[:, :, 1]), n_classes)
+        P = _solved(system)
         return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    def combine_slopes(self, p: Array, slopes: Array, n_classes: int) -> Array:
+        """``[Q e; e^T 0] [dp; db] = -[dQ p; 0]``."""
+        if n_classes == 2:
+            return OneVsRest().combine_slopes(p, slopes, 2)
+        r, system = _coupled(p, n_classes)
+        P = _solved(system)
+        known = (p > SMALLEST_PAIRWISE) & (p < 1.0 - SMALLEST_PAIRWISE)
+        target = np.zeros((len(p), n_classes + 1, slopes.shape[2]))
+        for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+            # of r_ji; that of r_ij is minus this
+            slope = np.where(known[:, k, None], slopes[:, k], 0.0)
+            r_ji, r_ij, difference = r[:, j, i], r[:, i, j], r[:, i, j] - r[:, j, i]
+            by_i = 2.0 * r_ji * P[:, i] - difference * P[:, j]
+            by_j = -2.0 * r_ij * P[:, j] - difference * P[:, i]
+            target[:, i] -= by_i[:, None] * slope
+            target[:, j] -= by_j[:, None] * slope
+        return solve_batch(system, target)[:, :n_classes]
+
+
+def _coupled(p: Array, n_classes: int) -> tuple[Array, Array]:
+    """``r_ij = P(i | i or j)``, (m, C, C), from P(j | i or j), (m, k); and the linear system."""
+    m = len(p)
+    r = np.zeros((m, n_classes, n_classes))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        p_j = np.clip(p[:, k], SMALLEST_PAIRWISE, 1 - SMALLEST_PAIRWISE)
+        r[:, j, i], r[:, i, j] = p_j, 1.0 - p_j
+    system = np.zeros((m, n_classes + 1, n_classes + 1))
+    Q = system[:, :n_classes, :n_classes]
+    Q[:] = -r * r.transpose(0, 2, 1)
+    diagonal = np.arange(n_classes)
+    Q[:, diagonal, diagonal] = (r**2).sum(axis=1)
+    system[:, :n_classes, n_classes] = 1.0
+    system[:, n_classes, :n_classes] = 1.0
+    return r, system
+
+
+def _solved(system: Array) -> Array:
+    """Solution p of the system whose last equation says that it sums to one, (m, C)."""
+    n_classes = system.shape[1] - 1
+    target = np.zeros(system.shape[:2])
+    target[:, n_classes] = 1.0
+    return np.maximum(solve_batch(system, target)[:, :n_classes], 0.0)
 
 
 DECOMPOSITIONS: Final[dict[str, type[OneVsRest] | type[OneVsOne]]] = {

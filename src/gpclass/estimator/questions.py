@@ -68,20 +68,22 @@ class Questions(ABC):
         The predictive entropy less what remains where the latents are known,
         ``H(E[p(y | f)]) - E[H(p(y | f))]``: large where the model does not know, and not where
         classes overlap. Label the row of the largest value next. Where the hyperparameters are
-        averaged over, it counts what the label says of them too. It knows no temperature.
+        averaged over, it counts what the label says of them too. Of several binary models the
+        latents are independent, and p(y | f) is what the decomposition makes of their labels'
+        probabilities given the latents; averages over hyperparameters are then one Gaussian
+        each. The temperature is not part of it.
 
         Parameters
         ----------
         X : as for `predict_proba`
         n_draws : int, default=128
             Points of a Sobol sequence that latents of more than two classes are averaged over, a
-            power of two. Two classes are integrated to 1e-9.
+            power of two from 2 on. Two classes are integrated to 1e-9.
 
         Raises
         ------
         ValueError
-            For one against the rest and one against one with more than two classes, and for Monte
-            Carlo.
+            For Monte Carlo, and another number of draws.
 
         References
         ----------
@@ -102,10 +104,9 @@ class Questions(ABC):
         array([0.1 , 0.37])
         """
         whole = isinstance(n_draws, numbers.Integral) and not isinstance(n_draws, bool)
-        if not whole or n_draws < 1 or n_draws & (n_draws - 1):
-            raise ValueError(f"n_draws must be a power of two, got {n_draws!r}")
-        models, _, _, X = self._at(X)
-        return information_about_latent(models, X, int(n_draws))
+        if not whole or n_draws < 2 or n_draws & (n_draws - 1):
+            raise ValueError(f"n_draws must be a power of two from 2 on, got {n_draws!r}")
+        return information_about_latent(*self._at(X), int(n_draws))
 
     def predict_proba_gradient(self, X: Any) -> Array:
         """Derivatives of the class probabilities by the columns of X.
@@ -118,8 +119,8 @@ class Questions(ABC):
         Raises
         ------
         ValueError
-            For joint models of more than two classes, for Monte Carlo, for columns that are not of
-            numbers, and for a kernel other than those of `gpclass.kernels.input_pullback`.
+            For Monte Carlo, for columns that are not of numbers, and for a kernel other than those
+            of `gpclass.kernels.input_pullback`.
 
         Examples
         --------
@@ -132,9 +133,9 @@ class Questions(ABC):
         array([[[-0.495],
                 [ 0.495]]])
         """
-        models, decomposition, n_classes, X = self._at(X)
-        slopes = probability_slopes(models, X)
+        at = self._at(X)
+        slopes = probability_slopes(*at)
         if self.temperature_ != 1.0:
-            log_p = class_log_probabilities(models, decomposition, n_classes, X, 1.0)
+            log_p = class_log_probabilities(*at, 1.0)
             slopes = tempered_slopes(log_p, slopes, self.temperature_)
         return in_units_of_the_table(self._inputs, slopes)

@@ -1,44 +1,46 @@
 """Derivatives of class probabilities by the inputs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.estimator.binary_model import BinaryModel
+from gpclass.estimator.decomposition import Decomposition
 from gpclass.estimator.inputs import FloatTable, Inputs, MixedTable
 from gpclass.estimator.inputs.columns import listed
+from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.model import CHUNK, Setting, cross_covariance
 from gpclass.inference import SitePosterior
+from gpclass.inference.joint import LatentPosterior
 from gpclass.kernels import diagonal_slope, input_pullback
 from gpclass.likelihoods import Likelihood
-from gpclass.linalg import blocks
+from gpclass.linalg import blocks, product
+from gpclass.priors.differences import one_a_class
 
 Array = NDArray[np.float64]
 
+# Numbers in the (n, C, rows, C) arrays worked on together: 40 MB.
+LARGEST: Final = 5_000_000
 
-def probability_slopes(models: Sequence[Any], X: Any) -> Array:
+
+def probability_slopes(
+    models: Sequence[Any], decomposition: Decomposition, n_classes: int, X: Any
+) -> Array:
     """``dP(c) / dz`` of m rows as the kernel takes them, shape (m, C, k).
 
     Raises
     ------
     ValueError
-        For what has no such derivative here: a joint model of many classes, one against one, a
-        posterior held as samples, a kernel without a rule.
+        For what has no such derivative here: a posterior held as samples, a kernel without a rule.
     """
-    if not all(isinstance(model, BinaryModel) and model.problem.rows is None for model in models):
-        raise ValueError(
-            "the gradient of class probabilities by the inputs is there for two classes, and for "
-            "more with multi_class='one_vs_rest'"
-        )
+    first = models[0]
+    if isinstance(first, JointModel):
+        weights, found = first.at_settings(_joint_at_setting, X)
+        return np.asarray(np.einsum("s,sick->ick", weights, np.stack(found)))
     p, slopes = zip(*(_of_binary(model, X) for model in models), strict=True)
-    if len(models) == 1:
-        return np.stack([-slopes[0], slopes[0]], axis=1)
-    odds, slope = np.stack(p, axis=1), np.stack(slopes, axis=1)
-    total = odds.sum(axis=1)[:, None, None]
-    P = odds[:, :, None] / total
-    return np.asarray((slope - P * slope.sum(axis=1, keepdims=True)) / total)
+    return decomposition.combine_slopes(np.stack(p, axis=1), np.stack(slopes, axis=1), n_classes)
 
 
 def _of_binary(model: BinaryModel, X: Array) -> tuple[Array, Array]:
@@ -55,10 +57,13 @@ def _at_setting(setting: Setting, X: Array) -> tuple[Array, Array]:
         raise ValueError("the gradient needs a Gaussian posterior: inference='mcmc' has samples")
     kernel, inputs, factor = problem.kernel, problem.inputs, posterior.factor
     p, slope = np.empty(len(X)), np.empty(X.shape)
+    n = len(posterior.mean_weights)
+    # what no variance leaves of unit vectors
+    R = -factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
     for rows in blocks(len(X), CHUNK):
         Z = X[rows]
         K_cross, k_diag = cross_covariance(problem, Z)
-        reduced = np.stack([factor.solve(factor.tau * column) for column in K_cross.T], axis=1)
+        reduced = product(R, K_cross)
         weights = np.repeat(posterior.mean_weights[:, None], len(Z), axis=1)
         by_mean = input_pullback(kernel, inputs, Z, weights)
         by_variance = diagonal_slope(kernel, Z) - 2.0 * input_pullback(kernel, inputs, Z, reduced)
@@ -78,6 +83,49 @@ def _proba_slopes(likelihood: Likelihood, mean: Array, variance: Array) -> tuple
     return p, y * z * rare.d_mean, 0.5 * y * z * (rare.d2_mean + rare.d_mean**2)
 
 
+def _joint_at_setting(setting: Setting, X: Array) -> Array:
+    """By the latents' means and covariances, ``dP(c) / dz``, shape (m, C, k).
+
+    With a cotangent A of the means and a symmetric B of the covariances, the cotangent of class c's
+    ``k_c`` is ``a_c A_c - 2 sum_d B_cd F_cd k_d``, with the F of `explained_precisions`.
+    """
+    _, problem, posterior = setting
+    C, inputs, kernels = problem.n_classes, problem.inputs, problem.kernels
+    slope = np.zeros((len(X), C, X.shape[1]))
+    n = problem.n_rows
+    F = explained_precisions(posterior)
+    by_class = [np.ascontiguousarray(F[..., d]).reshape(n * C, n) for d in range(C)]
+    for rows in blocks(len(X), max(1, LARGEST // (C * C * n))):
+        Z = X[rows]
+        K_cross, k_diag = cross_covariance(problem, Z)
+        flows = problem.scheme.flows(*posterior.predict(K_cross, k_diag), problem.likelihood)
+        by_mean, by_covariance = flows.by_mean(), flows.by_covariance()
+        crosses = one_a_class(K_cross, C, n)
+        parts = [product(F_d, K) for F_d, K in zip(by_class, crosses, strict=True)]
+        explained = np.stack([part.reshape(n, C, -1) for part in parts], axis=3)
+        for k, kernel in enumerate(kernels):
+            own = slice(None) if len(kernels) == 1 else slice(k, k + 1)
+            own_slope = diagonal_slope(kernel, Z)
+            for p in range(C):
+                A, B = by_mean[:, p, own], by_covariance[:, p, own]
+                G = np.einsum("nc,ic->ni", posterior.mean_weights[:, own], A)
+                G -= 2.0 * np.einsum("ncid,icd->ni", explained[:, own], B)
+                by_own = np.einsum("icc->i", B[:, :, own])
+                slope[rows, p] += input_pullback(kernel, inputs, Z, G)
+                slope[rows, p] += by_own[:, None] * own_slope
+    return slope
+
+
+def explained_precisions(posterior: LatentPosterior) -> Array:
+    """F of shape (n, C, n, C): ``S_cd = [c = d] k_c(z, z) - k_c^T F_cd k_d`` at new inputs.
+
+    Minus what the posterior leaves of inputs whose covariances are unit vectors and that have no
+    variance of their own.
+    """
+    n = len(posterior.mean_weights)
+    return -posterior.joint(np.eye(n), np.zeros((n, n)))[1]
+
+
 def in_units_of_the_table(inputs: Inputs, slopes: Array) -> Array:
     """Derivatives by the columns of X, (m, C, d), from those by the kernel's columns.
 
@@ -95,15 +143,16 @@ def in_units_of_the_table(inputs: Inputs, slopes: Array) -> Array:
     return found
 
 
-def refuse_columns(inputs: MixedTable) -> None:
-    """Raise the ValueError of columns that are not plain numbers."""
+def refuse_columns(inputs: MixedTable, *, gaps: bool = False) -> None:
+    """Raise the ValueError of columns that are not numbers, or have gaps that are not allowed."""
     other = [
         name
         for j, (name, kind) in enumerate(zip(inputs.names, inputs.kinds, strict=True))
-        if kind not in ("numbers", "numerals", "nothing") or j in inputs.gaps
+        if kind not in ("numbers", "numerals", "nothing") or (j in inputs.gaps and not gaps)
     ]
     if other:
+        missing = "" if gaps else " or missing entries"
         raise ValueError(
-            f"the columns {listed(other)} have levels, dates or missing entries, and a derivative "
-            "or an export takes numbers alone: give a kernel and a table of numbers"
+            f"the columns {listed(other)} have levels, dates{missing}, and a derivative or an "
+            "export takes numbers alone: make them numbers, or give a kernel and a table of numbers"
         )

@@ -37,8 +37,10 @@ from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
 from gpclass.likelihoods.probabilities.differences import (
     NO_CLASSES,
     PROBIT_NOISE,
+    difference_flows,
     difference_probabilities,
 )
+from gpclass.likelihoods.probabilities.flows import Flows, argmax_flows, softmax_flows
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
 from gpclass.likelihoods.probabilities.own_class import probit_term, softmax_term
 from gpclass.linalg import Array
@@ -108,6 +110,10 @@ class JointScheme(ABC):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Class probabilities of latents N(mean, covariance), shape (m, C)."""
 
+    @abstractmethod
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Derivatives of `probabilities` by mean and covariance."""
+
 
 @final
 @dataclass(frozen=True)
@@ -149,6 +155,10 @@ class Softmax(JointScheme):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Average the softmax."""
         return softmax_probabilities(mean, covariance)
+
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Averages of products of the softmax."""
+        return softmax_flows(mean, covariance)
 
 
 @final
@@ -202,6 +212,10 @@ class MultinomialProbit(JointScheme):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Probability of each class to have the largest latent, each with noise of variance 1."""
         return argmax_probabilities(mean, covariance, noise=1.0)
+
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Densities of two noisy latents being equal and the largest."""
+        return argmax_flows(mean, covariance, noise=1.0)
 
 
 @final
@@ -278,6 +292,10 @@ class LatentDifferences(JointScheme):
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Those of `difference_probabilities` (KG06 eq. 50)."""
         return difference_probabilities(mean, covariance, likelihood)
+
+    def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+        """Those of `difference_flows`."""
+        return difference_flows(mean, covariance, likelihood)
 
 
 def _weights(problem: JointTerms) -> Array:

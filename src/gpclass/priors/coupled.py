@@ -119,6 +119,15 @@ class CoupledFactor(JointFactor):
         np.add(corner, corner.T, out=rows[:, start:stop])
         np.fill_diagonal(rows[:, start:stop], self.E_diagonal[start:stop, c])
 
+    def own_precisions(self) -> Array:
+        """``E_c``, what a class alone would have, shape (C, n, n)."""
+        n, C = self.d.shape
+        E = np.empty((C, n, n))
+        for c in range(C):
+            for part in linalg.blocks(n, WIDTH):
+                self._copy_E_rows(c, part, E[c, part])
+        return E
+
     def difference_variances(self, codes: Codes) -> Array:
         """Posterior variances of ``f^ - f_j``, shape (n, C); zero for a row's own class.
 

@@ -103,7 +103,7 @@ def share_ties(P: Array, ranks: Index, error: Array) -> Array:
 def prepared(mean: Array, cov: Array, largest: Array, gumbel: bool) -> Rows:
     """Factors of the covariances: all of it, and what is not each class's own."""
     K = mean.shape[1]
-    H = _helmert(K)
+    H = helmert(K)
     M = np.matmul(np.matmul(H.T, cov), H)
     trace = np.trace(M, axis1=1, axis2=2)
     w, root = _ordered_root(M, trace)
@@ -122,7 +122,7 @@ def _between(H: Array, d: Array) -> Array:
     return np.asarray(np.matmul(H.T, d[:, :, None] * H))
 
 
-def _helmert(K: int) -> Array:
+def helmert(K: int) -> Array:
     """Orthonormal contrasts, shape (K, K - 1)."""
     H = np.zeros((K, K - 1))
     for k in range(1, K):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.likelihoods import Likelihood, Logit, NoisyThreshold, Probit
+from gpclass.likelihoods.probabilities.flows import Flows, argmax_flows, softmax_flows
 from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, softmax_probabilities
 
 Array = NDArray[np.float64]
@@ -79,4 +80,17 @@ def difference_probabilities(mean: Array, covariance: Array, likelihood: Likelih
         largest = argmax_probabilities(mean, covariance, noise=0.0)
         total = 1.0 + (n_classes - 2) * epsilon
         return np.asarray(((1.0 - 2.0 * epsilon) * largest + epsilon) / total)
+    raise TypeError(NO_CLASSES.format(likelihood))
+
+
+def difference_flows(mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
+    """Flows of `difference_probabilities` of more than two classes; raises as it does."""
+    if isinstance(likelihood, Probit):
+        return argmax_flows(mean, covariance, noise=PROBIT_NOISE)
+    if isinstance(likelihood, Logit):
+        return softmax_flows(mean, covariance)
+    if isinstance(likelihood, NoisyThreshold):
+        epsilon, n_classes = likelihood.epsilon, mean.shape[1]
+        factor = (1.0 - 2.0 * epsilon) / (1.0 + (n_classes - 2) * epsilon)
+        return argmax_flows(mean, covariance, noise=0.0).times(factor)
     raise TypeError(NO_CLASSES.format(likelihood))

@@ -3,7 +3,8 @@
 A row passes four steps; for most rows the first is enough:
 
 1. A class that loses against a single other one with probability above 1 - 1e-6 keeps that bound
-   as its probability. If one class is left, it is certain; two are a one-dimensional integral.
+   as its probability. If one class is left, it is certain; two are a one-dimensional integral,
+   three a closed form, or for the softmax, up to a variance, an average over a lattice.
 2. The other classes are sorted by properties that do not depend on the order in which they came,
    and reduced to contrasts, as what all classes share changes no probability.
 3. The covariance is split into variance that is each class's own and the rest. How large the rest
@@ -34,7 +35,9 @@ from gpclass.likelihoods.probabilities.contrasts import (
     share_ties,
 )
 from gpclass.likelihoods.probabilities.cubature import Rows, Rule
+from gpclass.likelihoods.probabilities.lattice import largest_deviation, softmax_on_lattice
 from gpclass.likelihoods.probabilities.noise import GUMBEL_VARIANCE
+from gpclass.likelihoods.probabilities.three import largest_of_three
 
 Array = NDArray[np.float64]
 
@@ -96,6 +99,9 @@ NODES: Final = 256
 
 # Rest of the covariance, in the same units, that is none.
 NO_REST: Final = 1e-8
+
+# Deviation of the contrasts of three classes up to which a lattice of points is quick.
+WIDEST: Final = 8.0
 
 # Variance of a contrast below which the softmax itself is smooth.
 SMOOTH: Final = 0.3
@@ -303,6 +309,8 @@ def _few(mean: Array, cov: Array, gumbel: bool, settings: Cubature) -> tuple[Arr
             z = np.clip(d / np.maximum(np.sqrt(v), 1e-150), -Z_LIMIT, Z_LIMIT)
             pair = [ndtr(z), ndtr(-z)]
         return np.stack(pair, axis=1), np.zeros(m)
+    if K == 3 and not gumbel:
+        return largest_of_three(mean, cov), np.zeros(m)
     mean, cov, largest = contrasts(mean, cov)
     order, ranks = canonical_order(mean, cov)
     mean = np.take_along_axis(mean, order, axis=1)
@@ -326,10 +334,15 @@ def _integrated(rows: Rows, settings: Cubature) -> tuple[Array, Array]:
 
     P, error = np.zeros((m, K)), np.zeros(m)
     smooth = (rows.root[:, :, 0] ** 2).sum(axis=1) < (SMOOTH if rows.gumbel else 0.0)
-    alone = np.flatnonzero(~smooth & separate & (ratio < NO_REST))
+    few = np.zeros(m, dtype=bool)
+    if rows.gumbel and K == 3:
+        few = largest_deviation(rows.root) <= WIDEST
+        P[few] = softmax_on_lattice(rows.mean[few], rows.root[few])
+    smooth &= ~few
+    alone = np.flatnonzero(~smooth & ~few & separate & (ratio < NO_REST))
     if alone.size:
         P[alone] = cubature.independent(rows.take(alone), 0, 0)
-    left = ~smooth
+    left = ~smooth & ~few
     left[alone] = False
     mild = left & separate & (ratio < (LITTLE if K <= FEW_CLASSES else MILD))
     left &= ~mild
