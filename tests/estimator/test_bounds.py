@@ -56,6 +56,17 @@ def test_a_bound_that_decides_is_told_once_with_what_it_means():
     assert "ncreasing the bound" not in message
 
 
+def test_only_bounds_of_the_user_are_to_be_widened():
+    """In scikit-learn's words, which its own tests ask for."""
+    alone = GaussianProcessClassifier(RBF(1.0, (1e-3, 1e-2)), inference="laplace")
+    (message,) = warnings_of(alone, X, Y)
+    assert "Increasing the bound" in message
+    # separable, so that the variance has no maximum
+    separable = GaussianProcessClassifier(ConstantKernel() * RBF(1.0, "fixed"), inference="laplace")
+    (message,) = warnings_of(separable, X, (X[:, 0] > 0).astype(int))
+    assert "k1__constant_value = 1e+05 close to the upper bound: the classes are sep" in message
+
+
 def test_several_problems_are_one_warning():
     classes = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])
     kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF(1.0, "fixed")

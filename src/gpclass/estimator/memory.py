@@ -5,10 +5,10 @@ from pathlib import Path
 
 
 def free_memory() -> float | None:
-    """Bytes that this process can still take: the least of what the machine has free, and of what
-    the limits of its control group and of its address space (``ulimit -v``) leave.
+    """Bytes that this process can still take; None where the system does not say (macOS, Windows).
 
-    None where the system says none of them (macOS, Windows).
+    The least of what the machine has free, and of what the limits of the process's control groups
+    and of its address space (``ulimit -v``) leave.
     """
     found = (_of_machine(), _of_process(), *_of_groups())
     return min((one for one in found if one is not None), default=None)
