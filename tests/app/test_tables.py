@@ -81,6 +81,21 @@ def test_ids_stay_as_they_are_written(saved):
     assert frame.isna().to_numpy().tolist() == [[False, True], [True, False]]
 
 
+def test_iso_dates_are_points_in_time(saved):
+    path = saved(
+        "day;when;wrong;other;nr;empty\n"
+        "2020-02-29;2020-01-01 10:30;2020-02-30;1.2.2020;2020-01-01;\n"
+        ";2020-01-01T10:30:00+02:00;2020-02-01;2.2.2020;2020-01-02;\n"
+    )
+    frame = read_table(path, Reading(ids=("nr",))).frame
+    assert frame["day"].tolist() == [pd.Timestamp("2020-02-29", tz="UTC"), pd.NaT]
+    assert (frame["when"][0] - frame["when"][1]) == pd.Timedelta("2h")
+    assert frame["wrong"].tolist() == ["2020-02-30", "2020-02-01"]
+    assert frame["other"].tolist() == ["1.2.2020", "2.2.2020"]
+    assert frame["nr"].tolist() == ["2020-01-01", "2020-01-02"]
+    assert frame["empty"].isna().all()
+
+
 def test_outputs_that_cannot_be_written(tmp_path, monkeypatch):
     check_output(tmp_path / "new" / "folder" / "p.csv")
     assert not list(tmp_path.iterdir())

@@ -56,6 +56,22 @@ def test_a_bound_that_decides_is_told_once_with_what_it_means():
     assert "ncreasing the bound" not in message
 
 
+def test_only_bounds_of_the_user_are_to_be_widened():
+    """In scikit-learn's words, which its own tests ask for."""
+
+    def to_the_top(evaluate, theta, bounds):
+        return bounds[:, 1], evaluate(bounds[:, 1])[0]
+
+    def said(*bounds):
+        kernel = ConstantKernel(1.0, *bounds) * RBF(1.0, "fixed")
+        model = GaussianProcessClassifier(kernel, inference="laplace", optimizer=to_the_top)
+        (message,) = warnings_of(model, X, Y)
+        return message
+
+    assert "Increasing the bound" in said((0.5, 10.0))
+    assert "k1__constant_value = 1e+05 close to the upper bound: the classes are sep" in said()
+
+
 def test_several_problems_are_one_warning():
     classes = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])
     kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF(1.0, "fixed")

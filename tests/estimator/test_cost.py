@@ -1,6 +1,7 @@
 """Time and memory are estimated before they are spent."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator import cost as module
 from gpclass.estimator.cost import Cost
-from gpclass.estimator.memory import _of_groups, free_memory
+from gpclass.estimator.memory import _of_groups, _of_process, free_memory
 from gpclass.estimator.weights import check_target, used_rows
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.learning import KeepFixed, MaximiseEvidence
@@ -28,7 +29,7 @@ def problems(n, n_classes, **arguments):
 
 
 def cost(problems, learner, n_starts, n_jobs):
-    """Foretell a fit of a kernel with two free hyperparameters."""
+    """Cost of a fit of a kernel with two free hyperparameters."""
     return Cost.of(problems, learner, [np.zeros((n_starts, 2))] * len(problems), n_jobs)
 
 
@@ -125,6 +126,19 @@ def test_small_fits_are_not_slowed():
 def test_free_memory_of_this_machine():
     found = free_memory()
     assert found is None or 1e6 < found < 1e15
+
+
+def test_the_limit_of_the_address_space(monkeypatch):
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    if not Path("/proc/self/statm").is_file():
+        pytest.skip("the size of the process is read from /proc")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert _of_process() is None
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (10**15, resource.RLIM_INFINITY))
+    # this process has some memory, and less than 1 TB
+    assert 0.999e15 < _of_process() < 1e15
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (10**5, 10**6))
+    assert free_memory() == _of_process() < 0
 
 
 def test_limits_of_control_groups(tmp_path):

@@ -61,6 +61,25 @@ def test_a_terminal_gets_one_line(console, capsys, monkeypatch):
     assert last.endswith(f"at work {len(looks)}")
 
 
+def test_work_inside_of_other_work_adds_to_its_line(console, capsys, monkeypatch):
+    monkeypatch.setattr("gpclass.estimator.progress.ELSEWHERE", 0.02)
+    enough = threading.Event()
+    looks = []
+
+    def inner():
+        looks.append(None)
+        if len(looks) > 1:
+            enough.set()
+        return "the inner"
+
+    with LiveLine(lambda: "the outer"), LiveLine(inner):
+        assert enough.wait(30)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "the outer; the inner"
+    assert set(said[:-1]) <= {"the outer; the inner", "the outer"}
+    assert said[-1] == "the outer"
+
+
 def test_the_time_left_is_shown_while_it_is_known():
     assert left(10.0, 2, 6) == ", about 20 s left"
     assert left(10.0, 0, 6) == left(10.0, 6, 6) == left(10.0, 7, 6) == ""

@@ -206,6 +206,9 @@ def test_sparse_tables(monkeypatch):
     assert scipy.sparse.issparse(towns)
     P = fitted(towns).predict_proba(towns[:5])
     np.testing.assert_array_equal(fitted(towns.toarray()).predict_proba(towns[:5].toarray()), P)
+    model = GaussianProcessClassifier(RBF(), optimizer=None)
+    P = model.fit(towns, ILL).predict_proba(towns[:5])
+    np.testing.assert_array_equal(model.fit(towns.toarray(), ILL).predict_proba(towns[:5]), P)
     monkeypatch.setattr(columns_module, "LARGEST_DENSE", 3 * N - 1)
     with pytest.raises(ValueError, match=r"sparse table of 48 rows and 3 columns.*made dense"):
         fitted(towns)
@@ -218,7 +221,8 @@ def test_tags():
     assert tags.string
     assert tags.sparse
     tags = get_tags(GaussianProcessClassifier(RBF())).input_tags
-    assert not any((tags.allow_nan, tags.categorical, tags.string, tags.sparse))
+    assert not any((tags.allow_nan, tags.categorical, tags.string))
+    assert tags.sparse
 
 
 @pytest.mark.slow
@@ -350,8 +354,20 @@ def test_a_kernel_that_is_given_takes_no_gaps(method):
     for frame in (gaps, pl.from_pandas(gaps)):
         with pytest.raises(ValueError, match=r"X contains NaN.*in the columns age \(1\)"):
             model.fit(frame, ILL) if method == "fit" else model.predict(frame)
+    model.fit(X.to_numpy(), ILL)
+    with pytest.raises(ValueError, match=r"X contains NaN.*in the columns 0 \(1\)"):
+        model.fit(gaps.to_numpy(), ILL) if method == "fit" else model.predict(gaps.to_numpy())
     with pytest.raises(ValueError, match="could not convert string to float: 'Bonn'"):
         model.fit(FRAME[["town"]].fillna("Bonn").assign(town="Bonn"), ILL)
+
+
+def test_labels_that_are_missing():
+    X = FRAME[["age"]]
+    for gap in (None, np.nan):
+        y = ILL.astype(object)
+        y[3] = gap
+        with pytest.raises(ValueError, match="contains NaN"):
+            GaussianProcessClassifier().fit(X, y)
 
 
 # --------------------------------------------------------- what does not matter

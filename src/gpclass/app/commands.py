@@ -130,7 +130,7 @@ def evaluate(
         check_page(report, Path(data))
     dataset = load_dataset(data, target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target, fewest=folds)
-    models = default_models(seed, gp_parameters=options)
+    models = default_models(seed, gp_parameters=options | {"verbose": 1})
     with _counted_fits() as progress:
         comparison = compare(
             models, dataset.X, dataset.y, n_splits=folds, random_state=seed, progress=progress

@@ -22,6 +22,9 @@ from gpclass.estimator.inputs import listed
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+# Dates, and points in time, as ISO 8601 writes them. Others could be read in two ways.
+ISO_DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 
 
@@ -137,7 +140,8 @@ def _read_text(path: Path, content: bytes, reading: Reading) -> tuple["DataFrame
     sep = reading.sep or _separator(text)
     how = f" (read as {encoding} with the separator {sep!r}; --encoding and --sep change this)"
     try:
-        return _parsed(text, sep.replace("\\t", "\t"), reading.ids), how
+        frame = _parsed(text, sep.replace("\\t", "\t"), reading.ids)
+        return _with_dates(frame, reading.ids), how
     # pandas' errors are of many types; each means a bad file
     except Exception as error:
         raise ValueError(f"{path} cannot be read as CSV{how}: {_reason(error)}") from error
@@ -203,6 +207,20 @@ def _parsed(text: str, sep: str, ids: tuple[str, ...]) -> "DataFrame":
         if sep == ",":
             return frame
         return max(frame, read(","), key=lambda one: one.select_dtypes("number").shape[1])
+
+
+def _with_dates(frame: "DataFrame", ids: tuple[str, ...]) -> "DataFrame":
+    """Columns of which each entry is an `ISO_DATE` as points in time, UTC where it has no zone."""
+    pandas = require_pandas()
+    for name, column in frame.drop(columns=list(ids), errors="ignore").items():
+        known = column.dropna()
+        is_text = pandas.api.types.is_string_dtype(known)
+        if known.empty or not (is_text and known.str.fullmatch(ISO_DATE).all()):
+            continue
+        points = pandas.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
+        if points.count() == len(known):  # else there was a 2020-02-30
+            frame[name] = points
+    return frame
 
 
 def _reason(error: Exception) -> str:

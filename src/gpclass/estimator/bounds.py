@@ -18,8 +18,10 @@ from gpclass.kernels import column_scales
 from gpclass.learning.hyperparameters import parameter_names
 from gpclass.learning.objective import near_bounds
 
-# So many hyperparameters on bounds have a warning each, as scikit-learn words it.
+# So many hyperparameters on bounds of the user's have a warning each, as scikit-learn words it: to
+# widen those is advice. To widen the defaults of scikit-learn's kernels is none.
 FEW: Final = 2
+DEFAULTS: Final = np.log([1e-5, 1e5])
 # By the end of the hyperparameter's name and the side.
 MEANINGS: Final = {
     ("constant_value", "upper"): "the classes are separable as far as this kernel can see",
@@ -48,15 +50,16 @@ def warn_of_bounds(names: Sequence[str], models: Sequence[Model]) -> None:
 
     A length-scale at its upper bound whose column does not matter is an answer, and left out.
     """
-    found, n_sides = [], 0
+    found: list[tuple[str, OnBound, str]] = []
+    on: list[float] = []
     for name, model in zip(names, models, strict=True):
         kernels = model.problem.kernels
         after = f" ({name})" if len(models) > 1 else ""
         for c, kernel in enumerate(kernels):
             before = f"kernels[{c}]__" if len(kernels) > 1 else ""
             found += [(before, one, after) for one in on_bounds(kernel, model.problem.X)]
-            n_sides += int(sides_on_bounds(kernel).any(axis=1).sum())
-    if found and n_sides <= FEW:
+            on += list(kernel.bounds.reshape(-1, 2)[sides_on_bounds(kernel)])
+    if found and len(on) <= FEW and not np.isclose(np.array(on)[:, None], DEFAULTS).any():
         for model in models:
             for kernel in model.problem.kernels:
                 kernel._check_bounds_params()

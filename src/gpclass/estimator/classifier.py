@@ -18,6 +18,7 @@ from gpclass.estimator.inputs import (
     CovarianceMatrix,
     inputs_of,
     is_precomputed,
+    takes_vectors,
     with_any_table,
 )
 from gpclass.estimator.learnt import Learnt
@@ -383,4 +384,5 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         """Say what the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.sparse = takes_vectors(self.kernel)
         return with_any_table(tags) if self.kernel is None else tags

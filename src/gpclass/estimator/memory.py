@@ -5,11 +5,13 @@ from pathlib import Path
 
 
 def free_memory() -> float | None:
-    """Bytes that a process can still take: of the machine, and of its control group if smaller.
+    """Bytes that this process can still take; None where the system does not say (macOS, Windows).
 
-    None where the system says neither (macOS, Windows).
+    The least of what the machine has free, and of what the limits of the process's control groups
+    and of its address space (``ulimit -v``) leave.
     """
-    return min((one for one in (_of_machine(), *_of_groups()) if one is not None), default=None)
+    found = (_of_machine(), _of_process(), *_of_groups())
+    return min((one for one in found if one is not None), default=None)
 
 
 def _of_machine() -> float | None:
@@ -23,6 +25,17 @@ def _of_machine() -> float | None:
         return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def _of_process() -> float | None:
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else float(limit - size)
 
 
 def _of_groups(proc: Path = Path("/proc"), mount: Path = Path("/sys/fs/cgroup")) -> list[float]:

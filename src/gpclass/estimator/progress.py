@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, Self, final
+from typing import Any, ClassVar, Final, Self, final
 
 # Seconds between two looks at the text: on a terminal, and in a file or a pipe.
 ON_TERMINAL: Final = 1.0
@@ -17,8 +17,12 @@ class LiveLine:
     """Shows a changing text on stderr while work goes on, and leaves its last state standing.
 
     On a terminal it is one line, by rich where that is installed; elsewhere a line every ten
-    seconds. A thread looks at the text, so that a step of minutes shows its time too.
+    seconds. A thread looks at the text, so that a step of minutes shows its time too. Work inside
+    of other work adds its text to that line, and leaves nothing there.
     """
+
+    # those that are shown now, the outermost first
+    _lines: ClassVar[list["LiveLine"]] = []
 
     def __init__(self, text: Callable[[], str], *, shown: bool = True) -> None:
         self._text, self._shown = text, shown
@@ -29,26 +33,33 @@ class LiveLine:
     def __enter__(self) -> Self:
         """Start to show the text."""
         if self._shown:
+            self._lines.append(self)
+        if self._lines[:1] == [self]:
             terminal = sys.stderr.isatty()
             if terminal and importlib.util.find_spec("rich") is not None:
                 from rich.console import Console
 
-                self._status = Console(stderr=True).status(self._text())
+                self._status = Console(stderr=True).status(self._now())
                 self._status.start()
             self._thread = threading.Thread(target=self._look, args=(terminal,), daemon=True)
             self._thread.start()
         return self
 
+    def _now(self) -> str:
+        return "; ".join(line._text() for line in [*self._lines])
+
     def _look(self, terminal: bool) -> None:
         while not self._done.wait(ON_TERMINAL if terminal else ELSEWHERE):
             if self._status is not None:
-                self._status.update(self._text())
+                self._status.update(self._now())
             else:
                 start, end = ("\r", "") if terminal else ("", "\n")
-                print(f"{start}{self._text()}", end=end, file=sys.stderr, flush=True)
+                print(f"{start}{self._now()}", end=end, file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         """Leave the last text standing, whatever happened."""
+        if self._shown:
+            self._lines.remove(self)
         if self._thread is None:
             return
         self._done.set()

@@ -9,6 +9,8 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, column_or_1d
 
+from gpclass.estimator.inputs.columns import missing_in
+
 Array = NDArray[np.float64]
 
 # Weights are counts of rows; in a sum with one of more than this, float64 loses a weight of 1.
@@ -32,6 +34,9 @@ def used_rows(
     X: Any, y: NDArray[Any], sample_weight: ArrayLike | None, class_weight: object
 ) -> Rows:
     """Read labels and weights; raises as `row_weights` and `check_target`, and for one class."""
+    gaps = missing_in(y).sum()
+    if gaps:
+        raise ValueError(f"Input y contains NaN or other missing labels in {gaps} of its rows")
     check_classification_targets(y)
     weights = row_weights(X, y, sample_weight, class_weight)
     used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)

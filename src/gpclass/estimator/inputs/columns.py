@@ -33,27 +33,30 @@ def is_frame(X: Any) -> bool:
 
 
 def as_table(X: Any, estimator: BaseEstimator) -> Any:
-    """A frame as it is, or anything else that scikit-learn takes for a table as a 2-d array.
-
-    Sparse tables become dense; ValueError above `LARGEST_DENSE` entries.
-    """
+    """A frame as it is, or anything else that scikit-learn takes for a table as a 2-d array."""
     if is_frame(X):
         names = list(X.columns)
         twice = [name for k, name in enumerate(names) if name in names[:k]]
         if twice:
             raise ValueError(f"X has the column {twice[0]!r} twice.")
         return X
-    if issparse(X):
-        if np.prod(X.shape) > LARGEST_DENSE:
-            raise ValueError(
-                f"X is a sparse table of {X.shape[0]} rows and {X.shape[1]} columns. Its kernel is "
-                f"dense, so it is made dense, which is done up to {LARGEST_DENSE:.0e} entries: "
-                "reduce its columns first, for instance by TruncatedSVD"
-            )
-        X = X.toarray()
+    X = as_dense(X)
     if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "USO":
         X = np.array(X, dtype=object)  # numbers and None are not made text
     return check_array(X, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X")
+
+
+def as_dense(X: Any) -> Any:
+    """A sparse table as an array, anything else as it is; ValueError above `LARGEST_DENSE`."""
+    if not issparse(X):
+        return X
+    if np.prod(X.shape, dtype=float) > LARGEST_DENSE:
+        raise ValueError(
+            f"X is a sparse table of {X.shape[0]} rows and {X.shape[1]} columns. Its kernel is "
+            f"dense, so it is made dense, which is done up to {LARGEST_DENSE:.1e} entries: "
+            "reduce its columns first, for instance by TruncatedSVD"
+        )
+    return X.toarray()
 
 
 def columns_of(table: Any) -> list[Column]:

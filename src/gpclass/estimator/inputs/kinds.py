@@ -9,13 +9,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from gpclass.estimator.inputs.base import Inputs, Labels
-from gpclass.estimator.inputs.columns import columns_of, is_frame, listed, missing_in
+from gpclass.estimator.inputs.columns import as_dense, columns_of, is_frame, listed, missing_in
 from gpclass.kernels import uses_precomputed, validate_precomputed
 
 
 @final
 class FloatTable(Inputs):
-    """Rows of numbers, as float64."""
+    """Rows of numbers, as float64; sparse ones are made dense."""
 
     @classmethod
     def takes(cls, kernel: object, X: Any) -> bool:
@@ -24,6 +24,7 @@ class FloatTable(Inputs):
 
     def fit(self, estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Labels]:
         """Check a table of finite numbers, of shape (n, d)."""
+        X = as_dense(X)
         refuse_gaps(X)
         copy = bool(getattr(estimator, "copy_X_train", True))
         X, y = validate_data(estimator, X, y, dtype=np.float64, copy=copy)
@@ -31,6 +32,7 @@ class FloatTable(Inputs):
 
     def transform(self, estimator: BaseEstimator, X: Any) -> Any:
         """Check a table of the same columns."""
+        X = as_dense(X)
         refuse_gaps(X)
         return validate_data(estimator, X, dtype=np.float64, reset=False)
 
@@ -79,8 +81,8 @@ class Objects(Inputs):
 
 
 def refuse_gaps(X: Any) -> None:
-    """ValueError that names the columns of a frame that have missing values."""
-    if is_frame(X):
+    """ValueError that names the columns of a frame or an array that have missing values."""
+    if is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
         counts = [(one.name, missing_in(one.values).sum()) for one in columns_of(X)]
         gaps = [f"{name} ({count})" for name, count in counts if count]
         if gaps:
