@@ -267,6 +267,30 @@ def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows():
         np.testing.assert_allclose(near.gradient, exact.gradient, atol=atol * largest)
 
 
+FINE = SearchSettings(gain=1e-10, tied_gain=1e-8, slack=1e-13)
+
+
+@pytest.mark.parametrize("inference", [EP(), Laplace()], ids=["ep", "laplace"])
+@pytest.mark.parametrize("lengths", [1.0, np.ones(4)], ids=["iso", "ard"])
+def test_a_search_ends_where_nothing_is_left_to_gain(inference, lengths):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((50, 4))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.standard_normal(50) > 0, 1.0, -1.0)
+    problem = BinaryProblem(ConstantKernel(1.0) * RBF(lengths), X, y, Probit(), inference)
+    found, fine = learn(problem), learn(problem, FINE)
+    assert found.log_evidence == pytest.approx(fine.log_evidence, abs=3e-5)
+    assert found.runs[0].n_evaluations < fine.runs[0].n_evaluations
+
+
+def test_the_best_point_is_not_evaluated_again():
+    problem = make_problem(n=30)
+    objective = Objective(problem)
+    value, gradient = objective(problem.theta)
+    again, same = objective(problem.theta)
+    assert (again, len(objective.trace)) == (value, 1)
+    np.testing.assert_array_equal(same, gradient)
+
+
 # ---------------------------------------------------------- vectors of length-scales
 
 
