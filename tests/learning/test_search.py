@@ -278,8 +278,8 @@ def test_a_search_ends_where_nothing_is_left_to_gain(inference, lengths):
     y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.standard_normal(50) > 0, 1.0, -1.0)
     problem = BinaryProblem(ConstantKernel(1.0) * RBF(lengths), X, y, Probit(), inference)
     found, fine = learn(problem), learn(problem, FINE)
-    assert found.log_evidence == pytest.approx(fine.log_evidence, abs=3e-5)
-    assert found.runs[0].n_evaluations < fine.runs[0].n_evaluations
+    assert found.log_evidence == pytest.approx(fine.log_evidence, abs=1e-5)
+    assert found.runs[0].n_evaluations <= fine.runs[0].n_evaluations
 
 
 def test_the_best_point_is_not_evaluated_again():
@@ -304,12 +304,15 @@ def wine(seed, n, inference, likelihood, kernel):
     ("seed", "n", "inference", "likelihood"), [(5, 40, EP(), Probit()), (3, 60, Laplace(), Logit())]
 )
 def test_a_length_scale_a_column_does_not_end_below_one_for_all(seed, n, inference, likelihood):
-    """In these units the search from the start alone ends 16 and 28 nats below."""
+    """In these units the search from the start alone ends 16 and 28 nats below.
+
+    In the first case both end where the rows say nothing of each other, each to 1e-6 nats.
+    """
     one, each = (
         learn(wine(seed, n, inference, likelihood, ConstantKernel(1.0) * RBF(lengths)))
         for lengths in (1.0, np.ones(13))
     )
-    assert each.log_evidence > one.log_evidence
+    assert each.log_evidence > one.log_evidence - 1e-6
 
 
 def test_a_vector_moves_together_within_its_bounds(monkeypatch):

@@ -24,14 +24,15 @@ class SearchSettings:
     """Numbers of the search for the largest evidence.
 
     L-BFGS-B ends where a step gains less than ``gain`` nats or at a projected gradient ``gtol``,
-    or after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, while one
-    promises more than ``slack`` nats and the gradient is above ``refined_gradient``: a line search
-    cannot find a maximum closer than the root of the objective's relative ``noise``; the gradient,
-    whose noise is as small, can. Where vectors first move together, that is to ``tied_gain``.
+    or after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a
+    gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
+    the objective's relative ``noise``; the gradient, whose noise is as small, can. Where vectors
+    first move together, that is to ``tied_gain``.
 
     From ``few_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, and from
-    ``many_rows`` on to ``learning_tol`` after it. With few rows weights are repetition of
-    rows after learning too, with more of them to 1e-6 in a probability.
+    ``many_rows`` on to ``learning_tol`` after it, where a step that promises less than ``slack``
+    nats is not made. With few rows weights are repetition of rows after learning too, with more of
+    them to 1e-6 in a probability.
 
     From ``subset_rows`` on a joint problem's search begins with each ``subset_step``-th row, to
     ``subset_gain``. Where
@@ -40,8 +41,8 @@ class SearchSettings:
     ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
     """
 
-    gain: float = 1e-5
-    tied_gain: float = 1e-2
+    gain: float = 1e-6
+    tied_gain: float = 1e-3
     gtol: float = 1e-5
     max_evaluations: int = 1000
     max_refinements: int = 8
@@ -112,7 +113,8 @@ def maximise(
             return message, objective.best
     elif not np.array_equal(best.theta, found.theta):
         return message, best
-    return message, _refine(objective, best, found.H, settings)
+    slack = settings.slack if stages.refining is not problem else 0.0
+    return message, _refine(objective, best, found.H, slack, settings)
 
 
 class _Minimum(NamedTuple):
@@ -252,7 +254,7 @@ def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
 
 
 def _refine(
-    objective: Objective, point: Point, H: Array, settings: SearchSettings
+    objective: Objective, point: Point, H: Array, slack: float, settings: SearchSettings
 ) -> Point:
     """Follow the gradient to its zero by a few quasi-Newton steps without a line search.
 
@@ -269,7 +271,7 @@ def _refine(
         g, size = -point.gradient, max(1.0, abs(point.log_evidence))
         left = np.abs(g[free]).max(initial=0.0)
         step = H @ g[free]
-        done = left <= settings.refined_gradient or 0.5 * float(g[free] @ step) <= settings.slack
+        done = left <= settings.refined_gradient or 0.5 * float(g[free] @ step) <= slack
         # two steps in a row left more than half of the gradient: what is left of it is noise
         if done or idle == 2:
             break

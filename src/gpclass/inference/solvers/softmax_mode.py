@@ -242,8 +242,8 @@ class SoftmaxMode:
     def _end(self, point: SoftmaxPoint, before: float, n_iter: int) -> Outcome | None:
         """Outcome where the iteration ends, else None; ``before`` is the size of the last point."""
         # what rounding can cause is a bound: below it the steps go on while they gain
-        ended = point.size <= min(self.tol, self.rounding(point))
-        if point.size <= self.aim or (ended and point.size > 0.5 * before):
+        idle = self.tol >= point.size > 0.5 * before
+        if point.size <= self.aim or (idle and point.size <= self.rounding(point)):
             return Outcome.CONVERGED
         if n_iter == self.max_iter:
             return Outcome.CONVERGED if point.size <= self.tol else Outcome.MAX_ITER
