@@ -29,6 +29,8 @@ FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.
 # Directions that the linear solver keeps, and its restarts.
 RESTART: Final = 60
 RESTARTS: Final = 8
+# Part of its square that a vector must keep in an orthogonalisation that needs no second pass.
+CANCELLED: Final = 0.1
 # Largest part of the residual that a step of Newton's method may leave.
 NEWTON_LEAVES: Final = 0.5
 
@@ -221,10 +223,14 @@ def solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array 
     for i in range(RESTARTS * len(tried)):
         k = i % len(tried)
         p, q = left, matvec(left)
-        if k:  # einsum wakes no second thread for this
+        for _ in range(2 if k else 0):
+            before = inner(q, q)
+            # einsum wakes no second thread for this
             along = np.einsum("ki,i->k", images[:k], q)
             p = p - np.einsum("k,ki->i", along, tried[:k])
             q = q - np.einsum("k,ki->i", along, images[:k])
+            if inner(q, q) > CANCELLED * before:
+                break  # else rounding has left a part of the images in q
         length = inner(q, q) ** 0.5
         if not 0.0 < length < np.inf:
             return None
