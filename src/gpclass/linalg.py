@@ -20,6 +20,8 @@ from gpclass.exceptions import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
 
+# OpenBLAS takes dot products of up to so many numbers on one thread.
+SERIAL_DOT: Final = 10_000
 # Rows handled at a time in elementwise passes: 64 rows of a few thousand doubles stay in the cache.
 BLOCK: Final = 64
 # Triangles of up to this many rows are inverted by LAPACK.
@@ -28,6 +30,7 @@ SMALLEST_HALF: Final = 96
 # matrix more meanwhile.
 BY_HALVES: Final = (128, 1500)
 _ABOVE: Final = ~np.tri(BLOCK, dtype=np.bool_)
+_EYE: Final = np.eye(BLOCK, dtype=np.bool_)
 # LAPACK's triangular kernels round a column differently in a block whose width is not a multiple
 # of the register tile; padding to this width makes a column's bits independent of its neighbours.
 TILE: Final = 8
@@ -40,8 +43,9 @@ def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
 
 def inner(A: Array, B: Array) -> float:
     """``sum_ij A_ij B_ij`` of two arrays of one shape."""
-    # ddot wakes a second thread for this: 0.1 ms a tile, measured, where the sum takes 0.01
-    return float(np.einsum("i,i", A.ravel(), B.ravel()))
+    a, b = A.ravel(), B.ravel()
+    # ddot wakes a second thread for a tile: 0.1 ms, measured, where the sum takes 0.01
+    return float(a @ b if len(a) <= SERIAL_DOT else np.einsum("i,i", a, b))
 
 
 def symmetric_product(K: Array, v: Array, *, upper: bool = False) -> Array:
@@ -68,7 +72,7 @@ def row_sums_of_product(A: Array, B: Array, s: Array) -> Array:
         corner = product[:, start:]
         clear_above(corner)
         total[rows] += np.einsum("ij,j->i", product, s[:stop])
-        np.fill_diagonal(corner, 0.0)
+        np.copyto(corner, 0.0, where=_EYE[: len(corner), : len(corner)])
         total[:stop] += np.einsum("ij,i->j", product, s[rows])
     return total
 

@@ -1,6 +1,7 @@
 """What EP sees of the data: likelihood terms under cavities."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, final
 
 import numpy as np
@@ -45,10 +46,15 @@ class Copies:
     weights: Array
     offset: Array
 
-    @property
+    @cached_property
     def count(self) -> Array:
         """Copies of each row; at least one, of a power of zero, where the weight is zero."""
         return copies_of(self.weights)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether no row is less than a copy."""
+        return bool((self.weights >= 1.0).all())
 
     def rows(self, rows: Rows | None) -> tuple[Array, Array, Array]:
         """Labels, prior means and weights of some rows, None for all."""
@@ -59,7 +65,10 @@ class Copies:
     def moments(self, mean: Array, var: Array, rows: Rows | None = None) -> TiltedMoments:
         """Tilted moments of one copy of each row (or of some, whose cavities are given)."""
         y, offset, weights = self.rows(rows)
-        found = self._tilted(y, mean + offset, var, weights / copies_of(weights))
+        if self.whole:
+            found = self.likelihood.tilted_moments(y, mean + offset, var)
+        else:
+            found = self._tilted(y, mean + offset, var, weights / copies_of(weights))
         return found._replace(mean=found.mean - offset)
 
     def _tilted(self, y: Array, m: Array, v: Array, power: Array) -> TiltedMoments:
@@ -119,8 +128,10 @@ class Cavities(NamedTuple):
     ) -> "Cavities":
         """Cavities; rounding may make a precision negative by ``slack`` times the marginal's."""
         left = 1.0 - tau * variance
-        left = np.where((left <= 0.0) & (left > -slack), EPS, left)
-        v = np.where(left > 0.0, variance / np.where(left > 0.0, left, 1.0), np.nan)
+        if not (left > 0.0).all():
+            left = np.where((left <= 0.0) & (left > -slack), EPS, left)
+            left = np.where(left > 0.0, left, np.nan)
+        v = variance / left
         return cls(m - v * (nu - tau * m), v)
 
 

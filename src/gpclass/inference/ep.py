@@ -185,7 +185,12 @@ class EP(GaussianMethod[EPApproximation]):
         end = first_to_converge(
             rule, self._solvers(rule, concave), sites, self.max_iter, self.fallback
         )
-        energy = Energy.of(copies, end.sweep.posterior)
+        last, detail = end.sweep, end.sweep.detail
+        if detail is None:  # a cavity that is not proper, which this says
+            energy = Energy.of(copies, last.posterior)
+        else:
+            cavities = Cavities(detail.cavity_mean, last.v)
+            energy = Energy(copies, last.posterior, cavities, detail.moments)
         return EPApproximation(*end.fields(rule, energy.value), energy)
 
     def _solvers(self, rule: EPRule, concave: bool) -> list[Callable[[int], Solver]]:

@@ -92,7 +92,7 @@ def as_problem(
             f"y must have one label for each of the {prior.n} latent values of the prior, got "
             f"shape {labels.shape}"
         )
-    if not np.isin(labels, (-1.0, 1.0)).all():
+    if not (np.abs(labels) == 1.0).all():
         raise ValueError("y must hold -1 and +1 only")
     offset = np.zeros(prior.n) if prior.mean is None else prior.mean
     return prior, Copies(likelihood, labels, as_weights(weights, prior.n), offset)

@@ -76,9 +76,11 @@ class Distances:
                 f"expected one length-scale or one a column"
             )
         shift = _exact_shift(X)
-        self._left = _scaled(X, shift, scale)
-        self._right = self._left if X_new is None else _scaled(X_new, shift, scale)
-        self._clip = max(_largest(self._left), _largest(self._right)) > _LARGE_COORDINATE
+        self._left = self._right = _scaled(X, shift, scale)
+        self._clip = _largest(self._left) > _LARGE_COORDINATE
+        if X_new is not None:
+            self._right = _scaled(X_new, shift, scale)
+            self._clip = self._clip or _largest(self._right) > _LARGE_COORDINATE
         self._centred: Array | None = None
         self._gram_factors: tuple[Array, Array] | None = None
         if X_new is None and not self._clip and len(X):
@@ -147,6 +149,9 @@ def _exact_shift(X: Array) -> Array:
 
 
 def _scaled(X: Array, shift: Array, scale: Array) -> Array:
+    scaled: Array = (X - shift) / scale
+    if np.isfinite(scaled).all():
+        return scaled
     limit = np.finfo(np.float64).max
     return np.clip(np.clip(X - shift, -limit, limit) / scale, -limit, limit)
 

@@ -53,20 +53,25 @@ def with_theta(kernel: Any, theta: Array) -> Any:
     >>> with_theta(2.0 * RBF([1.0, 1.0]), np.log([9.0, 3.0, 4.0]))
     3**2 * RBF(length_scale=[3, 4])
     """
+    return _moved(kernel, theta)[0]
+
+
+def _moved(kernel: Any, theta: Array) -> tuple[Any, int]:
+    """The kernel at the first entries of theta, and how many these are."""
     kind: Any = type(kernel)
     parts, names = _PARTS.get(kind), _settings(kind)
     if parts is None and names is None:
-        return kernel.clone_with_theta(theta)
+        size = int(kernel.n_dims)
+        return kernel.clone_with_theta(theta[:size]), size
     moved, start = copy(kernel), 0
     for part in parts or ():
-        inner = getattr(kernel, part)
-        stop = start + n_free(inner)
-        setattr(moved, part, with_theta(inner, theta[start:stop]))
-        start = stop
+        inner, size = _moved(getattr(kernel, part), theta[start:])
+        setattr(moved, part, inner)
+        start += size
     for name in names or ():
         one = getattr(kernel, name)
         if not one.fixed:
             values = np.exp(theta[start : start + one.n_elements])
             setattr(moved, one.name, values if one.n_elements > 1 else values[0])
             start += one.n_elements
-    return moved
+    return moved, start

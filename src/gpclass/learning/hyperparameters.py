@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -46,7 +47,7 @@ class Hyperparameters:
             return tuple(self.kernel.kernels)
         return (self.kernel,)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of entries of each kernel, then of the likelihood."""
         return (*map(n_free, self.kernels), len(self.likelihood.theta))
@@ -64,12 +65,14 @@ class Hyperparameters:
             kernels = [np.asarray(one.theta, dtype=np.float64) for one in self.kernels]
         return np.concatenate([*kernels, self.likelihood.theta])
 
-    @property
+    @cached_property
     def bounds(self) -> Array:
-        """Their bounds, logarithms too, shape (p, 2)."""
+        """Their bounds, logarithms too, shape (p, 2); read only."""
         with np.errstate(divide="ignore"):
             kernels = [np.asarray(one.bounds, float).reshape(-1, 2) for one in self.kernels]
-        return np.vstack([*kernels, self.likelihood.bounds])
+        bounds = np.vstack([*kernels, self.likelihood.bounds])
+        bounds.setflags(write=False)
+        return bounds
 
     @property
     def names(self) -> tuple[str, ...]:

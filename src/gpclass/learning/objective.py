@@ -119,7 +119,13 @@ class Objective:
 
     def __call__(self, theta: Array, eval_gradient: bool = True) -> Any:
         """Minus the objective and its gradient, as scikit-learn hands it to a user's optimizer."""
-        point = self.evaluate(theta, eval_gradient)
+        point = self.best  # where a stage ends, the next begins
+        if (
+            point is None
+            or (eval_gradient and point.gradient is None)
+            or not np.array_equal(theta, point.theta)
+        ):
+            point = self.evaluate(theta, eval_gradient)
         if point is None:
             value = rejected_value(self.worst)
             return (value, np.zeros(len(theta))) if eval_gradient else value

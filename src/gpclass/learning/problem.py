@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -128,13 +129,14 @@ class Problem(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, the kernel as plain data."""
-        return self.__dict__ | {"kernel": to_recipe(self.kernel)}
+        kept = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return kept | {"kernel": to_recipe(self.kernel)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the fields."""
         self.__dict__.update(state | {"kernel": from_recipe(state["kernel"])})
 
-    @property
+    @cached_property
     def hyperparameters(self) -> Hyperparameters:
         """The free hyperparameters."""
         return Hyperparameters(self.kernel, self.likelihood)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,30 +14,35 @@ from gpclass.learning.problem import Problem
 
 Array = NDArray[np.float64]
 
+# Steps that L-BFGS-B remembers: all of them, in all but the longest searches.
+MEMORY: Final = 50
+
 
 @final
 @dataclass(frozen=True)
 class SearchSettings:
     """Numbers of the search for the largest evidence.
 
-    L-BFGS-B ends at a relative change ``ftol`` of the objective or a projected gradient ``gtol``,
+    L-BFGS-B ends where a step gains less than ``gain`` nats or at a projected gradient ``gtol``,
     or after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a
     gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
-    the objective's relative ``noise``; the gradient, whose noise is as small, can.
+    the objective's relative ``noise``; the gradient, whose noise is as small, can. Where vectors
+    first move together, that is to ``tied_gain``.
 
-    From ``few_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, which then ends at
-    ``searching_ftol``, and from ``many_rows`` on to ``learning_tol`` after it, where a gain below
-    ``slack`` of the evidence is not worth another step. With few rows weights are repetition of
-    rows after learning too, with more of them to 1e-6 in a probability.
+    From ``few_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, and from
+    ``many_rows`` on to ``learning_tol`` after it, where a step that promises less than ``slack``
+    nats is not made. With few rows weights are repetition of rows after learning too, with more of
+    them to 1e-6 in a probability.
 
     From ``subset_rows`` on a joint problem's search begins with each ``subset_step``-th row, to
-    ``subset_ftol``. Where
+    ``subset_gain``. Where
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
     about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
     ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
     """
 
-    ftol: float = 2e-9
+    gain: float = 1e-6
+    tied_gain: float = 1e-3
     gtol: float = 1e-5
     max_evaluations: int = 1000
     max_refinements: int = 8
@@ -47,11 +52,10 @@ class SearchSettings:
     many_rows: int = 400
     searching_tol: float = 1e-4
     learning_tol: float = 1e-5
-    searching_ftol: float = 1e-8
-    slack: float = 1e-10
+    slack: float = 1e-7
     subset_rows: int = 800
     subset_step: int = 4
-    subset_ftol: float = 1e-5
+    subset_gain: float = 1e-3
     subset_flat: float = 1e-3
     subset_reach: float = 4.0
     subset_gtol: float = 1e-2
@@ -88,24 +92,21 @@ def maximise(
     problem, bounds = objective.problem, objective.problem.bounds
     stages = Stages.of(problem, settings)
     objective.problem = stages.searching
-    loose = stages.searching is not stages.refining
-    ftol = settings.searching_ftol if loose else settings.ftol
     found, message = None, ""
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
-        found = _minimise(
-            objective, bounds, lead.theta, lead.scale, settings, ftol, settings.subset_gtol
-        )
+        gain, gtol = settings.gain, settings.subset_gtol
+        found = _minimise(objective, bounds, lead.theta, lead.scale, settings, gain, gtol)
         message = f"{found.message}; it began where {lead.n_rows} rows led"
     if found is None or objective.best is None:
         start = _tied(objective, start, settings)
-        found = _minimise(objective, bounds, start, None, settings, ftol, settings.gtol)
+        found = _minimise(objective, bounds, start, None, settings, settings.gain, settings.gtol)
         message = found.message
     best = objective.best
-    if best is None or -found.value < best.value - settings.searching_ftol * abs(best.value):
+    if best is None or -found.value < best.value - settings.gain:
         return message, best
-    if loose:
+    if stages.searching is not stages.refining:
         objective.problem = stages.refining
         best = objective.evaluate(found.theta, gradient=True)
         if best is None:
@@ -132,7 +133,7 @@ def _minimise(
     start: Array,
     scale: Array | None,
     settings: SearchSettings,
-    ftol: float,
+    gain: float,
     gtol: float,
 ) -> _Minimum:
     """L-BFGS-B in units of ``scale``, whose first step is as long as the gradient there.
@@ -141,9 +142,10 @@ def _minimise(
     not see to that itself: its second evaluation is in a corner, where inference is slowest and
     from where it seldom comes back to the maximum next to the start.
     """
-    first = None
+    first: tuple[float, Array] | None = objective(np.clip(start, bounds[:, 0], bounds[:, 1]))
+    assert first is not None
+    ftol = gain / max(1.0, abs(first[0]))
     if scale is None:
-        first = objective(np.clip(start, bounds[:, 0], bounds[:, 1]))
         # a power of two, by which theta is divided and multiplied without rounding
         unit = 2.0 ** -round(0.5 * np.log2(max(1.0, float(np.linalg.norm(first[1])))))
         scale, gtol = np.full(len(start), unit), gtol * unit
@@ -160,7 +162,12 @@ def _minimise(
         method="L-BFGS-B",
         jac=True,
         bounds=bounds / scale[:, None],
-        options={"ftol": ftol, "gtol": gtol, "maxfun": settings.max_evaluations},
+        options={
+            "ftol": ftol,
+            "gtol": gtol,
+            "maxfun": settings.max_evaluations,
+            "maxcor": MEMORY,
+        },
     )
     theta = np.clip(found.x * scale, bounds[:, 0], bounds[:, 1])
     H = found.hess_inv.todense() * np.multiply.outer(scale, scale)
@@ -193,7 +200,7 @@ def _tied(objective: Objective, start: Array, settings: SearchSettings) -> Array
         np.zeros(ties.shape[1]),
         None,
         settings,
-        settings.ftol,
+        settings.tied_gain,
         settings.gtol,
     )
     return start + ties @ found.theta
@@ -218,7 +225,7 @@ def _from_subset(
     with one_blas_thread(subset.n_rows < SMALL):
         small = Objective(subset, hyperprior=objective.hyperprior)
         start, bounds = _tied(small, start, settings), subset.bounds
-        found = _minimise(small, bounds, start, None, settings, settings.subset_ftol, settings.gtol)
+        found = _minimise(small, bounds, start, None, settings, settings.subset_gain, settings.gtol)
         if small.best is None:
             return None
         curvature = _curvature(small, found.theta)
@@ -264,7 +271,7 @@ def _refine(
         g, size = -point.gradient, max(1.0, abs(point.log_evidence))
         left = np.abs(g[free]).max(initial=0.0)
         step = H @ g[free]
-        done = left <= settings.refined_gradient or 0.5 * float(g[free] @ step) <= slack * size
+        done = left <= settings.refined_gradient or 0.5 * float(g[free] @ step) <= slack
         # two steps in a row left more than half of the gradient: what is left of it is noise
         if done or idle == 2:
             break

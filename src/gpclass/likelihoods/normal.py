@@ -15,6 +15,9 @@ Z_LIMIT: Final = 1e150
 TAIL_START: Final = 4.0
 TAIL_DEPTH: Final = 40
 
+ROOT_TWO: Final = float(np.sqrt(2.0))
+HAZARD_AT_ZERO: Final = float(np.sqrt(2.0 / np.pi))
+
 
 def log_cdf(z: Array) -> Array:
     """``log Phi(z)``, finite for every finite z."""
@@ -48,7 +51,7 @@ def mills(z: Array) -> Mills:
     """
     shape, z = np.shape(z), clipped(np.ravel(z))
     near = np.maximum(z, -TAIL_START)
-    hazard = np.asarray(np.sqrt(2.0 / np.pi) / erfcx(-near / np.sqrt(2.0)), dtype=float)
+    hazard = np.asarray(HAZARD_AT_ZERO / erfcx(-near / ROOT_TWO), dtype=float)
     drift = near + hazard
     slack = 1.0 - hazard * drift
     third = hazard * (drift * (drift + hazard) - 1.0)

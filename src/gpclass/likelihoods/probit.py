@@ -53,18 +53,18 @@ class Probit(Likelihood):
         ``v (1 + v (1 - r (z + r))) / (1 + v)``.
         """
         y, m, v = (np.asarray(a, dtype=float) for a in (y, mean, var))
-        scale = np.sqrt(1.0 + v)
+        total = 1.0 + v
+        scale, share = np.sqrt(total), v / total
         z = y * m / scale
         tail = mills(z)
         d_mean = y * tail.hazard / scale
-        share = v / (1.0 + v)
-        against = m / (1.0 + v) + y * share * scale * tail.drift
+        against = m / total + y * share * scale * tail.drift
         return TiltedMoments(
             log_z=log_cdf(z),
             mean=np.where(z < 0.0, against, m + v * d_mean),
-            variance=v / (1.0 + v) + v * share * tail.slack,
+            variance=share + v * share * tail.slack,
             d_mean=d_mean,
-            d2_mean=-tail.hazard * tail.drift / (1.0 + v),
+            d2_mean=-tail.hazard * tail.drift / total,
         )
 
     def predict_proba(self, mean: Array, var: Array) -> Array:

@@ -1,6 +1,7 @@
 """The exact prior: the whole n x n covariance matrix in memory."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -51,7 +52,7 @@ class DenseFactor(SiteFactor):
     tau: Array
     scaled: linalg.Definite | linalg.QuasiDefinite
 
-    @property
+    @cached_property
     def scale(self) -> Array:
         """The diagonal of S, shape (n,)."""
         return np.sqrt(np.abs(self.tau))
@@ -75,10 +76,10 @@ class DenseFactor(SiteFactor):
         # From Sigma = S^-1 J M^-1 S K: Sigma_ii = (J_i / s_i) sum_j (M^-1)_ij s_j K_ji. Every
         # term has a factor s_i, so this keeps its digits where (J_i - (M^-1)_ii) / |tau_i|
         # loses them (small tau) and where K_ii - k' R k does (large K).
-        s, variances = self.scale, np.empty(len(M_inv))
+        s = self.scale
         total = linalg.row_sums_of_product(self.K, M_inv, s)
         usable = s > TINY_SCALE
-        variances[usable] = np.sign(self.tau[usable]) * total[usable] / s[usable]
+        variances = np.sign(self.tau) * total / np.where(usable, s, 1.0)
         rest = np.flatnonzero(~usable)
         for part in linalg.blocks(len(rest), COLUMNS):
             chunk = rest[part]
@@ -284,7 +285,7 @@ class DensePrior(Prior):
         s = np.sqrt(np.abs(tau))
         M = linalg.scale_rows_and_columns(self.K, s)
         negative = tau < 0
-        M.flat[:: self.n + 1] += np.where(negative, -1.0, 1.0)
+        M.flat[:: self.n + 1] += 1.0 - 2.0 * negative
         if negative.any():
             what = "the posterior precision given negative site precisions"
             return DenseFactor(self.K, tau, linalg.QuasiDefinite.of(M, ~negative, what))

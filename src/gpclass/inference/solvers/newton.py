@@ -45,23 +45,19 @@ class ConcaveTerms(Protocol):
 
 
 class ModePoint(NamedTuple):
-    """A point ``f = K a``, ``sum_i term_i(f_i) - f^T K^-1 f / 2``, and its gradient by f."""
+    """A point ``f = K a``, ``sum_i term_i(f_i) - f^T K^-1 f / 2``, and its gradient by f.
+
+    ``scale`` is the largest gradient of a term, or one: under a large K all are tiny at the mode.
+    ``size`` is the largest entry of the gradient, in units of ``scale``.
+    """
 
     a: Array
     f: Array
     objective: float
     terms: Terms
     residual: Array
-
-    @property
-    def scale(self) -> float:
-        """Largest gradient of a term, or one: under a large K all are tiny at the mode."""
-        return max(min(1.0, float(np.abs(self.terms.first).max(initial=0.0))), TINY)
-
-    @property
-    def size(self) -> float:
-        """Largest entry of the gradient, in units of `scale`."""
-        return float(np.abs(self.residual).max(initial=0.0)) / self.scale
+    scale: float
+    size: float
 
 
 class FoundMode(NamedTuple):
@@ -92,7 +88,9 @@ class NewtonSearch:
     def at(self, a: Array, f: Array, nearby: Terms | None = None) -> ModePoint:
         """Evaluate the objective at a point."""
         terms = self.terms(f, nearby)
-        return ModePoint(a, f, terms.total - 0.5 * float(a @ f), terms, terms.first - a)
+        residual, scale = terms.first - a, max(min(1.0, largest(terms.first)), TINY)
+        objective, size = terms.total - 0.5 * float(a @ f), largest(residual) / scale
+        return ModePoint(a, f, objective, terms, residual, scale, size)
 
     def run(self, point: ModePoint, factor: SiteFactor | None) -> FoundMode:
         """Iterate from a point, with the factor of a precision nearby if there is one."""
@@ -124,8 +122,8 @@ class NewtonSearch:
     def _found(self, point: ModePoint) -> bool:
         # The log determinant moves with the mode in first order: ending at tol itself would leave
         # a noise of 1e-9 in the evidence, on which an optimiser's line search stalls.
-        finest = max(FINER * self.tol, min(self.tol, self.rounding(point)))
-        return point.size <= finest
+        fine = point.size <= FINER * self.tol
+        return fine or (point.size <= self.tol and point.size <= self.rounding(point))
 
     def _direction_nearby(self, factor: SiteFactor, point: ModePoint) -> Array | None:
         """Newton direction by conjugate gradients with the factor of an earlier W.
@@ -171,6 +169,11 @@ class NewtonSearch:
         return None
 
 
+def largest(a: Array) -> float:
+    """Largest magnitude in a, which may be empty."""
+    return float(np.abs(a).max(initial=0.0))
+
+
 def outcome_at_rest(size: float, tol: float, rounding: float) -> Outcome:
     """Outcome where no step improves a point of this gradient."""
     if size <= tol:
@@ -191,7 +194,7 @@ def conjugate_gradients(
     it: at most ``goal``, if ``limit`` steps suffice.
     """
     X, p, Kp = np.zeros_like(R), np.zeros_like(R), np.zeros_like(R)
-    old, left, largest = np.inf, 1.0, float(np.abs(R).max())
+    old, left, whole = np.inf, 1.0, largest(R)
     for _ in range(limit):
         Z, KZ = preconditioner(R)
         new = inner(R, KZ)
@@ -202,7 +205,7 @@ def conjugate_gradients(
             break
         step, old = new / curvature, new
         X, R = X + step * p, R - step * Ap
-        left = float(np.abs(R).max()) / largest
+        left = largest(R) / whole
         if left <= goal:
             break
     return X, left

@@ -31,6 +31,8 @@ FOURTH: Final = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.
 # Directions that the linear solver keeps, and its restarts.
 RESTART: Final = 60
 RESTARTS: Final = 8
+# Part of its square that a vector must keep in an orthogonalisation that needs no second pass.
+CANCELLED: Final = 0.1
 # Largest part of the residual that a step of Newton's method may leave.
 NEWTON_LEAVES: Final = 0.5
 
@@ -47,15 +49,17 @@ class SiteJacobian(NamedTuple):
     def of(cls, rule: SiteRule, posterior: SitePosterior, points: Points) -> "SiteJacobian":
         """Differentiate a rule at a posterior, by central differences, row by row."""
         m, v = posterior.mean, posterior.variance
-        h = np.stack([STEP * np.sqrt(v), STEP * v])
+        h = np.array([STEP * np.sqrt(v), STEP * v])
         t, weight = np.array(points).T
-        moved = np.multiply.outer(t, h)  # all points in one call, which for few rows is the cost
-        at_m = np.stack([m + moved[:, 0], np.broadcast_to(m, moved[:, 1].shape)], axis=1)
-        at_v = np.stack([np.broadcast_to(v, moved[:, 0].shape), v + moved[:, 1]], axis=1)
-        rows = np.tile(np.arange(len(m)), 2 * len(t))
+        moved = t[:, None, None] * h  # all points in one call, which for few rows is the cost
+        at_m, at_v = np.empty((2, *moved.shape))
+        at_m[:], at_v[:] = m, v
+        at_m[:, 0] += moved[:, 0]
+        at_v[:, 1] += moved[:, 1]
+        rows = np.resize(np.arange(len(m)), at_m.size)
         nu, tau = posterior.sites.nu[rows], posterior.sites.tau[rows]
         found = rule.target(at_m.ravel(), at_v.ravel(), nu, tau, rows)
-        values = np.stack([found.nu, found.tau]).reshape(2, *moved.shape)
+        values = np.array([found.nu, found.tau]).reshape(2, *moved.shape)
         slopes = np.einsum("t,stdi->dsi", weight, values) / np.where(h > 0, h, np.inf)[:, None]
         by_mean, by_variance = slopes
         count = rule.cavity_counts
@@ -245,11 +249,14 @@ def solve(matvec: Callable[[Array], Array], right: Array, rtol: float) -> Array 
     for i in range(RESTARTS * len(tried)):
         k = i % len(tried)
         p, q = left, matvec(left)
-        for _ in range(2):  # once leaves what rounding has lost
+        for _ in range(2 if k else 0):
+            before = inner(q, q)
             # einsum wakes no second thread for this
             along = np.einsum("ki,i->k", images[:k], q)
             p = p - np.einsum("k,ki->i", along, tried[:k])
             q = q - np.einsum("k,ki->i", along, images[:k])
+            if inner(q, q) > CANCELLED * before:
+                break  # else rounding has left a part of the images in q
         length = inner(q, q) ** 0.5
         if not 0.0 < length < np.inf:
             return None

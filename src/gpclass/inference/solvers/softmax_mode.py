@@ -15,6 +15,7 @@ from gpclass.inference.solvers.newton import (
     MAX_HALVINGS,
     TINY,
     conjugate_gradients,
+    largest,
     outcome_at_rest,
 )
 from gpclass.linalg import Array, inner
@@ -62,10 +63,10 @@ def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
     return SoftmaxTerms(float(np.einsum("i,i->", weights, log_p)), first, d)
 
 
-def precision_product(d: Array, V: Array) -> Array:
-    """``W V`` for V of shape (n, C)."""
+def precision_product(d: Array, V: Array, sums: Array | None = None) -> Array:
+    """``W V`` for V of shape (n, C); ``sums`` are the `row_sums` of d, if known."""
     P = d * V
-    P -= d * (P.sum(axis=1) / row_sums(d))[:, None]
+    P -= d * (np.einsum("ic->i", P) / (row_sums(d) if sums is None else sums))[:, None]
     return P
 
 
@@ -76,23 +77,19 @@ def row_sums(d: Array) -> Array:
 
 
 class SoftmaxPoint(NamedTuple):
-    """A point of the iteration: ``F = K A``, the objective, and its gradient by F."""
+    """A point of the iteration: ``F = K A``, the objective, and its gradient by F.
+
+    ``scale`` is the largest of the terms' own gradients, or one; ``size`` the largest entry of the
+    gradient in units of ``scale``.
+    """
 
     A: Array
     F: Array
     objective: float
     terms: SoftmaxTerms
     residual: Array
-
-    @property
-    def scale(self) -> float:
-        """Largest of the terms' own gradients, or one: the unit of `size`."""
-        return max(TINY, min(1.0, float(np.abs(self.terms.first).max(initial=0.0))))
-
-    @property
-    def size(self) -> float:
-        """Largest entry of the gradient in units of `scale`."""
-        return float(np.abs(self.residual).max(initial=0.0)) / self.scale
+    scale: float
+    size: float
 
 
 class SoftmaxEnd(NamedTuple):
@@ -167,7 +164,8 @@ class NewtonSystems:
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
-        return conjugate_gradients(preconditioner, partial(precision_product, d), R, goal, limit)
+        precision = partial(precision_product, d, sums=row_sums(d))
+        return conjugate_gradients(preconditioner, precision, R, goal, limit)
 
 
 @final
@@ -196,7 +194,9 @@ class SoftmaxMode:
     def at(self, A: Array, F: Array) -> SoftmaxPoint:
         """Evaluate the objective at a point."""
         terms = (self.averaged or self._softmax)(F)
-        return SoftmaxPoint(A, F, terms.total - 0.5 * inner(A, F), terms, terms.first - A)
+        residual, scale = terms.first - A, max(TINY, min(1.0, largest(terms.first)))
+        objective, size = terms.total - 0.5 * inner(A, F), largest(residual) / scale
+        return SoftmaxPoint(A, F, objective, terms, residual, scale, size)
 
     def _softmax(self, F: Array) -> SoftmaxTerms:
         return softmax_terms(F, self.codes, self.weights)
@@ -242,8 +242,8 @@ class SoftmaxMode:
     def _end(self, point: SoftmaxPoint, before: float, n_iter: int) -> Outcome | None:
         """Outcome where the iteration ends, else None; ``before`` is the size of the last point."""
         # what rounding can cause is a bound: below it the steps go on while they gain
-        ended = point.size <= min(self.tol, self.rounding(point))
-        if point.size <= self.aim or (ended and point.size > 0.5 * before):
+        idle = self.tol >= point.size > 0.5 * before
+        if point.size <= self.aim or (idle and point.size <= self.rounding(point)):
             return Outcome.CONVERGED
         if n_iter == self.max_iter:
             return Outcome.CONVERGED if point.size <= self.tol else Outcome.MAX_ITER
