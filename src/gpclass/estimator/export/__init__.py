@@ -34,9 +34,10 @@ def to_onnx(model: Any, n_points: int = 4096) -> Any:
     Its input "X" is (m, d) in float64, as the table that was fitted, with NaN for missing entries;
     its output "probabilities" is (m, C) in float32. It agrees with `predict_proba` to 1e-5 for up
     to three classes and for one against the rest (a softmax of latents with deviations above 13 to
-    1e-4); for more classes in one model to about 2e-3 with 4096 points. A file has 8 n^2 bytes for each binary model, and
-    for each pair of a joint model's classes (32 n^2 with a kernel a class); times the settings of
-    the hyperparameters, if they are averaged over.
+    1e-4); for more classes in one model to about 2e-3 with 4096 points. A file has 8 n^2
+    bytes for each binary model, and for each pair of a joint model's classes (32 n^2 with a kernel
+    a class; 8 n^2 more for each of more than three classes); times the settings of the
+    hyperparameters, if they are averaged over.
 
     Parameters
     ----------
