@@ -63,7 +63,7 @@ BAD_DATA = {
     "y of one class": (X, 0 * Y, r"2 or more distinct classes; got 1 class \(only \[0\]\)"),
     "y of two columns": (X, np.c_[Y, 1 - Y], "y should be a 1d array"),
     "y of mixed types": (X, np.array([0, "a"] * (N // 2), dtype=object), "Unknown label type"),
-    "y with None": (X, np.array([None, "a"] * (N // 2), dtype=object), "y contains NaN or other missing"),
+    "y with None": (X, np.array([None, "a"] * (N // 2), dtype=object), "y contains NaN or other"),
     "y is a number": (X, 1, "y"),
 }
 
