@@ -110,7 +110,7 @@ def run(
             finish(run)
     with LiveLine(state.text, shown=bool(waiting)), warnings.catch_warnings():
         # after an interruption: the workers have kept what they finished
-        warnings.filterwarnings("ignore", message=".* successfully executed but not used")
+        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were still)")
         rest = {id(piece) for _, piece in waiting}
         for run, piece in tasks:
             if id(piece) not in rest:
