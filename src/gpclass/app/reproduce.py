@@ -15,12 +15,13 @@ DIGITS: Final = ("usps", "usps_resampled.npz")
 
 
 def load(name: str) -> Any:
-    """Table of an experiment: arrays of the digits by name, else a `Dataset`.
+    """Table of an experiment: arrays of the digits, a frame of a file, else a `Dataset`.
 
     Parameters
     ----------
     name : str
-        "usps", or a name that `load_dataset` knows.
+        "usps", "csv:NAME" for all rows and columns of a file of the folder, or a name that
+        `load_dataset` knows.
 
     Raises
     ------
@@ -29,8 +30,10 @@ def load(name: str) -> Any:
     """
     import numpy as np
 
-    from gpclass.app.datasets import DATA_VARIABLE, load_dataset
+    from gpclass.app.datasets import DATA_VARIABLE, load_dataset, load_frame
 
+    if name.startswith("csv:"):
+        return load_frame(name.removeprefix("csv:"))
     if name != DIGITS[0]:
         return load_dataset(name)
     folder = os.environ.get(DATA_VARIABLE)

@@ -247,7 +247,7 @@ def _json(record: dict[str, Any]) -> str:
     for key, value in short.items():
         if isinstance(value, dict) and key == "pieces":
             inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
-            lines.append(f' {json.dumps(key)}: {{\n{inner}\n }}')
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
         elif isinstance(value, list):
             inner = ",\n".join(f"  {json.dumps(one)}" for one in value)
             lines.append(f" {json.dumps(key)}: [\n{inner}\n ]")
