@@ -184,7 +184,7 @@ def _published() -> Iterator[Published]:
             yield Published(row, name, value, 0.0001, error, where)
 
 
-SETTINGS: Final = """\\
+SETTINGS: Final = """\
 As the paper says: ten folds; the twelve methods; the starts of footnote 11; EM-EP with the threshold (epsilon = 0), the
 covariance of eq. 13 and 14; C and l of the SVMs on the grids of footnotes 14 to 16; k by five-fold cross-validation;
 the logit and no latent noise for GPC-L, GPC-VL and GPC-VU.

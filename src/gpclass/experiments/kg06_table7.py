@@ -149,7 +149,7 @@ def _published() -> Iterator[Published]:
             yield Published(row, name, value, 0.0001, error)
 
 
-SETTINGS: Final = """\\
+SETTINGS: Final = """\
 As the paper says: the methods and starts of Tables 4 and 5, for three classes; EM-EP on the latent differences of
 section 4 (`multi_class="differences"`) with the threshold; discrete columns: cylinders and model year of Auto-Mpg, chas of
 Boston; Boston's classes by prices up to 15.4 and up to 23.7.
