@@ -38,7 +38,7 @@ EXACT: Final = NoisyThreshold(0.0)
 
 
 class Learnt(NamedTuple):
-    """Predicted classes of the test rows, hyperparameters, log evidence, and whether it converged."""
+    """Classes of the test rows, hyperparameters, log evidence, whether the inference converged."""
 
     predicted: NDArray[Any]
     theta: Array

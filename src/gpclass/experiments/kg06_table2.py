@@ -1,4 +1,4 @@
-"""KG06 Table 2: one length-scale, or one for each of three relevant and three irrelevant columns."""
+"""KG06 Table 2: one length-scale, or one a column, of three relevant columns and three others."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

@@ -1,8 +1,8 @@
 """The tables of KG06 and GTS19 as these describe them, and folds of their rows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,11 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
-from gpclass.experiments.form import Found
+from gpclass.displays.drawing import COLOURS, MARKERS
+from gpclass.experiments.form import Found, Place, Published, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -162,3 +166,29 @@ def of_draws(draws: Sequence[Sequence[float]]) -> Found:
         return Found(float(means[0]), error)
     spread = float(means.min()), float(means.max())
     return Found(float(means.mean()), float(means.std(ddof=1)), spread)
+
+
+def against_published(
+    published: Iterable[Published], cells: Mapping[Place, Any], columns: Sequence[str]
+) -> "Figure":
+    """Our error rates over the published ones, with bars for the ranges over draws."""
+    figure, axes = panels(1, 1, 5.0)
+    ax = axes.flat[0]
+    top = 0.0
+    for column, colour, marker in zip(columns, COLOURS, MARKERS, strict=False):
+        pairs = [
+            (cell.value, cells[cell.row, cell.column])
+            for cell in published
+            if cell.column == column and isinstance(cells.get((cell.row, column)), Found)
+        ]
+        if not pairs:
+            continue
+        x, y = [value for value, _ in pairs], [one.value for _, one in pairs]
+        ranges = [one.spread or (one.value, one.value) for _, one in pairs]
+        bars = np.abs(np.array(ranges).T - y)
+        ax.errorbar(x, y, bars, fmt=marker, color=colour, ms=4, lw=0.8, label=column)
+        top = max(top, *x, *y)
+    ax.plot([0.0, top], [0.0, top], color="0.7", lw=0.8, zorder=0)
+    ax.set(xlabel="published error rate", ylabel="ours")
+    ax.legend(frameon=False)
+    return figure
