@@ -34,7 +34,15 @@ __all__ = [
 ]
 
 # In the order of the summary.
-MODULES: Final = ("rw06_cavity", "kg06_table1", "kg06_table2", "kg06_table45", "kg06_table7", "gts19_table1", "gts19_example")
+MODULES: Final = (
+    "rw06_cavity",
+    "kg06_table1",
+    "kg06_table2",
+    "kg06_table45",
+    "kg06_table7",
+    "gts19_table1",
+    "gts19_example",
+)
 
 
 def experiments() -> dict[str, Experiment]:

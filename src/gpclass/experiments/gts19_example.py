@@ -34,7 +34,7 @@ EPSILON: Final = 0.01
 Y: Final = np.ones(2)
 FIRST: Final = "cavity variance of f_1, EP first on variable 1"
 OTHER: Final = "cavity variance of f_1, EP first on variable 2"
-PARALLEL: Final = "cavity variance of f_1, parallel EP after the second update"
+PARALLEL: Final = "cavity variance of f_1, parallel EP"
 STEPS: Final = 20
 SPAN: Final = ((-4.0, 5.0), (-7.0, 4.0))
 
@@ -64,19 +64,25 @@ def _matched(x: Array, v: Array) -> Sites:
 def plain_ep(rounds: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Update the rows of each round at once; cavity variances after every round, to the end.
 
-    It ends at a cavity that is no density.
+    It ends at a cavity that is no density; "broke" says whether there was one.
     """
-    sites, variances = Sites.zero(2), []
+    sites, variances, broke = Sites.zero(2), [], False
     for rows in rounds:
         x, v = _cavities(_posterior(sites))
         variances.append(v.tolist())
-        if (v[list(rows)] <= 0.0).any():
+        broke = bool((v[list(rows)] <= 0.0).any())
+        if broke:
             break
         new, nu, tau = _matched(x, v), sites.nu.copy(), sites.tau.copy()
         for i in rows:
             nu[i], tau[i] = new.nu[i], new.tau[i]
         sites = Sites(nu, tau)
-    return {"cavity_variances": variances, "site_precisions": sites.tau.tolist()}
+    return {
+        "cavity_variances": variances[:6],
+        "last": variances[-1],
+        "broke": broke,
+        "site_precisions": sites.tau.tolist(),
+    }
 
 
 def linearise(steps: int) -> dict[str, Any]:
@@ -153,7 +159,8 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
     cells: dict[Place, Found | float | bool] = {}
     for key in (FIRST, OTHER, PARALLEL):
         if key in results:
-            cells[key, "value"] = results[key]["cavity_variances"][-1][0]
+            cells[key, "value"] = results[key]["last"][0]
+            cells[f"plain EP breaks down: {key.partition(', ')[2]}", "value"] = results[key]["broke"]
     if "PL" in results:
         means, ends = np.array(results["PL"]["means"]), results["PL"]["ends"]
         fixed = np.array(ends["PL"]["mean"])
@@ -221,4 +228,9 @@ EXPERIMENT = Experiment(
     pieces=pieces,
     found=found,
     figures=figures,
+    remarks={
+        (OTHER, "value"): "in this order no cavity of plain EP is improper: it converges, with "
+        "swings that die away, to the fixed point that the library finds as well. We found no "
+        "reading of the order that gives -14.3.",
+    },
 )

@@ -50,7 +50,7 @@ class Update(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where the iterations end: log evidence, and sites that were fixed in the last of them."""
+    """Where the iterations end, the log evidence, and how often a site was fixed on the way."""
 
     posterior: SitePosterior
     log_evidence: float
@@ -82,7 +82,7 @@ class Plain:
     def run(self, K: Array, y: Array) -> End:
         """Iterate from the prior, and evaluate the evidence at the end."""
         prior, n = DensePrior(K), len(y)
-        nu, tau, fixed = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+        nu, tau, fixed = np.zeros((3, n))
         linear = Linear(np.zeros(n), np.zeros(n), np.ones(n))
         sweep = self._all_at_once if self.schedule == "parallel" else self._one_by_one
         for _ in range(ITERATIONS):
@@ -129,7 +129,8 @@ class Plain:
     ) -> None:
         """Write the sites that marginals ask for into the arrays of all rows."""
         update = self._sites(y[rows], m, v, nu[rows], tau[rows])
-        nu[rows], tau[rows], fixed[rows] = update.nu, update.tau, update.fixed
+        nu[rows], tau[rows] = update.nu, update.tau
+        fixed[rows] += update.fixed
         if update.linear is not None:
             for whole, part in zip(linear, update.linear, strict=True):
                 whole[rows] = part

@@ -45,8 +45,8 @@ def learn(seeds: list[int]) -> dict[str, Any]:
         X, y = draw(seed)
         learnt = {"the EM-EP algorithm": em_ep(multiple(2, 0), X, y, X)}
         for name, inference in OTHERS.items():
-            settings = {"likelihood": Logit(), "inference": inference}
-            learnt[name] = fit(multiple(2, 0, None), X, y, X, **settings)
+            kernel = multiple(2, 0, None)
+            learnt[name] = fit(kernel, X, y, X, likelihood=Logit(), inference=inference)
         for name, one in learnt.items():
             found.setdefault(name, []).append(np.exp(-2.0 * one.theta[1:3]).tolist())
     return found

@@ -61,6 +61,11 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
         for j, kind in enumerate(KINDS):
             spread = float(values[:, j].min()), float(values[:, j].max())
             cells[row, kind] = Found(float(values[:, j].mean()), float(errors[j]), spread)
+    gains = np.diff([one["log_evidence"] for one in sets])
+    spread = float(gains.min()), float(gains.max())
+    cells["gain of log evidence by one for each (20.0 in the paper)", KINDS[1]] = Found(
+        float(gains.mean()), spread=spread
+    )
     scales = np.array([one["inverse_scales"] for one in sets])
     relevant, rest = scales[:, :RELEVANT].mean(axis=1), scales[:, RELEVANT:].mean(axis=1)
     share = float(np.mean(rest < 0.1 * relevant))
@@ -94,4 +99,10 @@ EXPERIMENT = Experiment(
     ),
     pieces=pieces,
     found=found,
+    remarks={
+        (ERROR, KINDS[0]): "the classes are best divided by a plane, and one long length-scale for "
+        "all columns is nearly that: on none of twenty sets is its error above 0.06. An error of "
+        "0.093, with an evidence 20 nats below that of the other model (ours: see the gain), points "
+        "to an EM-EP that ended away from the maximum of the evidence, at too short a length-scale.",
+    },
 )

@@ -41,10 +41,10 @@ ERRORS: Final = {
     "GPC-EP(s,soft)": "0.0325 0.0145 0.2094 0.0147 0.2075 0.0200",
     "GPC-EP(m,soft)": "0.0277 0.0147 0.1917 0.0188 0.2135 0.0158",
 }
-DIFFERENCES: Final = {"multi_class": "differences"}
+DIFFERENCES: Final[dict[str, Any]] = {"multi_class": "differences"}
 # The division on which EM-EP is run: it takes minutes a fold.
 EP_DRAWS: Final = {"New Thyroid": DRAWS, "Auto-Mpg": 1, "Boston Housing": 1}
-JOINT: Final = {
+JOINT: Final[dict[str, dict[str, Any]]] = {
     "nested EP, joint (s)": {"inference": EP()},
     "Laplace, joint (s)": {"inference": Laplace(), "likelihood": "logit"},
 }
@@ -173,6 +173,7 @@ The rows of joint models are not the paper's: nested EP with the multinomial pro
 method with the softmax, each with one length-scale, without latent noise, and learnt by the
 evidence.
 """
+
 
 def figures(results: Results) -> Mapping[str, "Figure"]:
     """Ours over the published error rates."""

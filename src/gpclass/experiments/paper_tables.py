@@ -109,7 +109,7 @@ KG06_CLASSES: Final = {
 
 def folds(n: int, draw: int) -> Iterator[tuple[Codes, Codes]]:
     """Training and test rows of ten folds; ``draw`` seeds the permutation."""
-    return KFold(FOLDS, shuffle=True, random_state=draw).split(np.empty((n, 1)))  # type: ignore[no-any-return]
+    return KFold(FOLDS, shuffle=True, random_state=draw).split(np.empty((n, 1)))
 
 
 class Fold(NamedTuple):
@@ -190,5 +190,6 @@ def against_published(
         top = max(top, *x, *y)
     ax.plot([0.0, top], [0.0, top], color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel="published error rate", ylabel="ours")
-    ax.legend(frameon=False)
+    if top:
+        ax.legend(frameon=False)
     return figure
