@@ -153,6 +153,19 @@ def _by_level(codes: Array, n_continuous: int, sizes: Codes) -> Array:
     return np.hstack([codes[:, :n_continuous], *(part / np.sqrt(2.0) for part in parts)])
 
 
+def error_rate(predicted: Any, y: Any) -> float:
+    """Part of the rows whose class is another one."""
+    return float(np.mean(np.asarray(predicted) != y))
+
+
+def published_errors(rows: Mapping[str, str], columns: Sequence[str]) -> Iterator[Published]:
+    """Cells of rows that are written as error, standard error, error, standard error, ..."""
+    for row, numbers in rows.items():
+        values = [float(number) for number in numbers.split()]
+        for column, value, error in zip(columns, values[::2], values[1::2], strict=True):
+            yield Published(row, column, value, 0.0001, error)
+
+
 def of_draws(draws: Sequence[Sequence[float]]) -> Found:
     """Mean error rate over draws of folds, of which each has its folds' errors.
 
