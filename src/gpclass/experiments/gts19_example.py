@@ -189,7 +189,9 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
     grid, pl = results["grid"], results["PL"]
     figure, axes = panels(1, 1, 5.0)
     ax = axes.flat[0]
-    ax.contour(grid["f1"], grid["f2"], np.transpose(grid["density"]), 12, colors="0.6")
+    density = np.transpose(grid["density"])
+    levels = np.linspace(0.02, 1.0, 12) * density.max()
+    ax.contour(grid["f1"], grid["f2"], density, levels, colors="0.6")
     means = np.array(pl["means"])
     ax.plot(*means.T, "x-", color=COLOURS[0], lw=0.6, label="means of parallel PL")
     angle = np.linspace(0.0, 2.0 * np.pi, 200)
