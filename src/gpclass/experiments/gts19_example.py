@@ -160,7 +160,8 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
     for key in (FIRST, OTHER, PARALLEL):
         if key in results:
             cells[key, "value"] = results[key]["last"][0]
-            cells[f"plain EP breaks down: {key.partition(', ')[2]}", "value"] = results[key]["broke"]
+            breaks = f"plain EP breaks down: {key.partition(', ')[2]}"
+            cells[breaks, "value"] = results[key]["broke"]
     if "PL" in results:
         means, ends = np.array(results["PL"]["means"]), results["PL"]["ends"]
         fixed = np.array(ends["PL"]["mean"])

@@ -106,7 +106,7 @@ EXPERIMENT = Experiment(
     found=found,
     remarks={
         "": "the evidence of signs has two maxima: one near the true values, and one at long "
-        "length-scales where the noise (or the logit) explains the labels. Some searches from the "
-        "start of footnote 11 end at the second, which moves the mean; see the medians.",
+        "length-scales where the noise (or the logit) explains the labels. Some searches from "
+        "the start of footnote 11 end at the second, which moves the mean; see the medians.",
     },
 )

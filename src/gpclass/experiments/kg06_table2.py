@@ -101,9 +101,10 @@ EXPERIMENT = Experiment(
     found=found,
     remarks={
         "": "the paper's one set may lie outside of the range of twenty.",
-        (ERROR, KINDS[0]): "the classes are best divided by a plane, and one long length-scale for "
-        "all columns is nearly that: on none of twenty sets is its error above 0.06. An error of "
-        "0.093, with an evidence 20 nats below that of the other model (ours: see the gain), points "
-        "to an EM-EP that ended away from the maximum of the evidence, at too short a length-scale.",
+        (ERROR, KINDS[0]): "the classes are best divided by a plane, and one long length-scale "
+        "for all columns is nearly that: on none of twenty sets is its error above 0.06. An "
+        "error of 0.093, with an evidence 20 nats below that of the other model (ours: see the "
+        "gain), points to an EM-EP that ended away from the maximum of the evidence, at too "
+        "short a length-scale.",
     },
 )

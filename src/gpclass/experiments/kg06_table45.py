@@ -231,15 +231,16 @@ EXPERIMENT = Experiment(
     found=found,
     figures=figures,
     remarks={
-        "1-NN": "the paper does not say how columns were scaled; see the row of the columns as they "
-        "are.",
-        "k-NN": "the paper does not say how columns were scaled, nor the range of k; see the row of "
-        "the columns as they are.",
-        "GPC-VU(m,soft)": "an upper bound of the evidence is zero where the covariance is large and "
-        "diagonal, so that its maximum says nothing about the data; the program that the paper used "
-        "has priors of the hyperparameters. See the row with the hyperparameters of GPC-VL.",
-        "": "not known. The paper's one division into folds may lie outside of the range of five; "
-        "scaling and the treatment of missing entries are not printed; the evidence has several "
-        "maxima, of which a search may end at any.",
+        "1-NN": "the paper does not say how columns were scaled; see the row of the columns as "
+        "they are.",
+        "k-NN": "the paper does not say how columns were scaled, nor the range of k; see the row "
+        "of the columns as they are.",
+        "GPC-VU(m,soft)": "an upper bound of the evidence is zero where the covariance is large "
+        "and diagonal, so that its maximum says nothing about the data. How the paper's program "
+        "kept away from there (priors, or the end of a search) is not printed. See the row with "
+        "the hyperparameters of GPC-VL.",
+        "": "not known. The paper's one division into folds may lie outside of the range of "
+        "five; scaling and the treatment of missing entries are not printed; the evidence has "
+        "several maxima, of which a search may end at any.",
     },
 )

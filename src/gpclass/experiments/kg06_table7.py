@@ -184,7 +184,7 @@ EXPERIMENT = Experiment(
     remarks={
         "1-NN": "the paper does not say how columns were scaled.",
         "k-NN": "the paper does not say how columns were scaled, nor the range of k.",
-        "": "not known. The paper's one division into folds may lie outside of the range of ours, "
-        "and neither scaling nor the treatment of missing entries is printed.",
+        "": "not known. The paper's one division into folds may lie outside of the range of "
+        "ours, and neither scaling nor the treatment of missing entries is printed.",
     },
 )
