@@ -185,6 +185,7 @@ folds. One-by-one updates run on the three small tables only, as on the others t
 Seconds are CPU time of learning by plain iterations.
 """
 
+
 def _laplace(squared: Array, y: Array, theta: Array) -> float:
     K = covariance(squared, theta) + NOISE * np.eye(len(y))
     return Laplace()(K, y, Probit()).log_evidence

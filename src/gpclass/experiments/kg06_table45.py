@@ -215,9 +215,7 @@ The paper leaves open:
 
 def figures(results: Results) -> Mapping[str, "Figure"]:
     """Ours over the published error rates."""
-    picture = against_published(
-        published_errors(ERRORS, tuple(KG06)), found(results), tuple(KG06)
-    )
+    picture = against_published(published_errors(ERRORS, tuple(KG06)), found(results), tuple(KG06))
     return {"Error rates; bars are ranges over five divisions into folds": picture}
 
 

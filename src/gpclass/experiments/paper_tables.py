@@ -109,7 +109,9 @@ KG06_CLASSES: Final = {
 
 def folds(n: int, draw: int) -> Iterator[tuple[Codes, Codes]]:
     """Training and test rows of ten folds; ``draw`` seeds the permutation."""
-    return KFold(FOLDS, shuffle=True, random_state=draw).split(np.empty((n, 1)))
+    splitter = KFold(FOLDS, shuffle=True, random_state=draw)
+    division: Iterator[tuple[Codes, Codes]] = splitter.split(np.empty((n, 1)))
+    return division
 
 
 class Fold(NamedTuple):
