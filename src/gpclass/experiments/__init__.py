@@ -42,6 +42,12 @@ MODULES: Final = (
     "rw06_toy",
     "rw06_groups",
     "b06_regions",
+    "kg06_table1",
+    "kg06_table2",
+    "kg06_table45",
+    "kg06_table7",
+    "gts19_table1",
+    "gts19_example",
 )
 
 
