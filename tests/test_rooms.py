@@ -28,8 +28,9 @@ BESIDE = {
     # decision.display has the earlier names of two displays
     "decision": ("metrics", "exceptions", "displays"),
     "displays": (*ROOMS[1:], "decision", "metrics"),
+    "experiments": (*ROOMS[1:], "displays", "decision", "metrics"),
     "metrics": (),
-    "app": (*ROOMS, "decision", "displays", "metrics"),
+    "app": (*ROOMS, "experiments", "decision", "displays", "metrics"),
     # the public names of the package, imported when they are first asked for
     "__init__": ("estimator", "_version"),
 }

@@ -32,6 +32,7 @@ from gpclass.app.options import (
     given,
     reading,
 )
+from gpclass.app.reproduce import reproduce
 from gpclass.app.scores import COLUMNS, comparison_rows
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.command()(reproduce)
 
 
 def _print_version(show: bool) -> None:

@@ -105,7 +105,7 @@ class EvidenceProgress:
             error.add_note(f"interrupted after {self.count} evaluation{plural} of the evidence")
 
 
-def left(seconds: float, done: int, expected: int) -> str:
+def left(seconds: float, done: float, expected: float) -> str:
     """Text of the seconds that are expected to be left; empty where that is unknown."""
     if not 0 < done < expected:
         return ""
