@@ -34,7 +34,15 @@ __all__ = [
 ]
 
 # In the order of the summary.
-MODULES: Final = ("rw06_cavity",)
+MODULES: Final = (
+    "rw06_cavity",
+    "rw06_digit_surfaces",
+    "rw06_averaging",
+    "rw06_error_reject",
+    "rw06_ten_digits",
+    "rw06_annealing",
+    "rw06_softmax_regions",
+)
 
 
 def experiments() -> dict[str, Experiment]:

@@ -93,7 +93,7 @@ def surfaces(results: Results) -> dict[str, Surface]:
         columns = {
             float(name.split()[1]): one
             for name, one in results.items()
-            if name.startswith(f"{method} ") and "log_deviations" not in one and "low" in one
+            if name.startswith(f"{method} ") and "range" in one
         }
         size = "full" if len(columns) == len(LOG_LENGTHS) else "quick"
         log_lengths, log_deviations = grid(size)
@@ -117,15 +117,12 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
                 share = float(np.mean(np.abs(one["mean"]) > 50.0))
                 cells[LARGE_MEANS, HOLDS] = share > 0.1
                 cells["EP: share of the test rows with a latent mean above 50", "value"] = share
-            right = np.array(one["labels"]) > 0
-            share = np.where(right, *(np.mean(right), 1 - np.mean(right)))
     made = surfaces(results)
     for method, surface in made.items():
         cells |= on_grid(METHODS[method][0], surface)
     if "laplace" in made:
-        surface = made["laplace"]
-        cells[CORNER, "least P(+1)"] = float(surface.low[-1, 0])
-        cells[CORNER, "largest P(+1)"] = float(surface.high[-1, 0])
+        shortest = f"laplace {made['laplace'].log_length[0]}"
+        cells[CORNER, "least P(+1)"], cells[CORNER, "largest P(+1)"] = results[shortest]["range"]
     if {"laplace", "ep"} <= set(made):
         laplace, ep = made["laplace"], made["ep"]
         cells[HIGHER, EVIDENCE] = float(ep.log_evidence.max() - laplace.log_evidence.max())

@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
-from scipy.special import ndtr
 
 from gpclass.inference import METHODS
 from gpclass.likelihoods import Probit
@@ -125,9 +124,9 @@ def predictions(
         "bits": bits_of(data, point.positive),
         "interval": interval_of_bits(data, point.positive),
         "labels": data.y_test,
+        "frequency": float((data.y > 0).mean()),
         "train_mean": point.approximation.posterior.mean.round(4),
         "mean": point.mean.round(4),
-        "map": ndtr(point.mean),
         "positive": point.positive,
     }
 
@@ -140,10 +139,13 @@ def column(
     log_deviations: Sequence[float],
     step: int,
 ) -> dict[str, Any]:
-    """One log l of a `Surface`, each setting started from the sites of the one before."""
+    """One log l of a `Surface`, each setting started from the sites of the one before.
+
+    ``range`` has the least and the largest P(+1) of the test rows at the last setting.
+    """
     data = Digits.of(table, step)
     distances = Distances.of(data)
-    found: dict[str, list[float]] = {name: [] for name in Surface._fields[2:]}
+    found: dict[str, Any] = {name: [] for name in Surface._fields[2:]}
     init = None
     for log_deviation in log_deviations:
         point = Point.at(data, distances, method, (log_length, log_deviation), init)
@@ -151,24 +153,17 @@ def column(
         found["log_evidence"].append(init.log_evidence)
         found["bits"].append(bits_of(data, point.positive))
         found["errors"].append(errors_of(data, point.positive))
-        found["low"].append(float(point.positive.min()))
-        found["high"].append(float(point.positive.max()))
-    return found
+    return found | {"range": [point.positive.min(), point.positive.max()]}
 
 
 class Surface(NamedTuple):
-    """Values over a grid, (b, a) each: rows by log sigma_f (b,), columns by log l (a,).
-
-    ``low`` and ``high`` are the least and the largest P(+1) of the test rows.
-    """
+    """Values over a grid, (b, a) each: rows by log sigma_f (b,), columns by log l (a,)."""
 
     log_length: Array
     log_deviation: Array
     log_evidence: Array
     bits: Array
     errors: Array
-    low: Array
-    high: Array
 
     @classmethod
     def of(
