@@ -16,13 +16,13 @@ from gpclass.linalg import Array
 class LinearSoftmax(NamedTuple):
     """Laplace's approximation of ``f_c = w_c^T (x, 1)``, ``w_c ~ N(0, theta^2 I)``.
 
-    ``weights`` (C, d + 1) are the mode's, ``covariance`` is theirs, class by class:
+    ``weights`` (C, d + 1) are the mode's, ``precision`` is the factor of theirs, class by class:
     (C (d + 1), C (d + 1)). ``log_evidence`` is RW06 eq. 3.44, where ``|I + K W|`` is
     ``|I + theta^2 H|`` with the Hessian H of the weights.
     """
 
     weights: Array
-    covariance: Array
+    precision: linalg.Definite
     log_evidence: float
 
     @classmethod
@@ -42,9 +42,7 @@ class LinearSoftmax(NamedTuple):
         factor = linalg.Definite.of(precision, "the posterior precision of the weights")
         log_det = factor.log_det + 2.0 * W.size * np.log(theta)
         fit = float(log_p[np.arange(len(codes)), codes].sum())
-        covariance = factor.inverse()
-        linalg.mirror_lower(covariance)
-        return cls(W, covariance, fit + prior - 0.5 * log_det)
+        return cls(W, factor, fit + prior - 0.5 * log_det)
 
     @classmethod
     def learnt(cls, X: Array, codes: NDArray[np.intp]) -> tuple[float, "LinearSoftmax"]:
@@ -61,7 +59,9 @@ class LinearSoftmax(NamedTuple):
         """Averages of the softmax over the latents of rows X, (m, C)."""
         U = with_bias(X)
         C, d = self.weights.shape
-        blocks = self.covariance.reshape(C, d, C, d)
+        covariance = self.precision.inverse()
+        linalg.mirror_lower(covariance)
+        blocks = covariance.reshape(C, d, C, d)
         S = np.empty((len(U), C, C))
         for b in range(C):
             for c in range(b, C):

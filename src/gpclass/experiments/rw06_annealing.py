@@ -25,7 +25,7 @@ from gpclass.experiments.usps import (
     Point,
     Surface,
     bits_of,
-    draw_surface,
+    draw_evidence_and_bits,
 )
 from gpclass.likelihoods import Probit
 from gpclass.linalg import Array
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 LOG_LENGTHS: Final = (2.1, 2.6, 3.1, 3.6, 4.1, 4.6)
 LOG_DEVIATIONS: Final = (0.6, 1.35, 2.1, 2.85, 3.6, 4.35, 5.1)
 METHODS: Final = {"ep": "EP", "laplace": "Laplace", "pl": "PL", "vi": "VI"}
-LEVELS: Final = (-250, -200, -150, -130, -115, -105, -100, -95, -92)
-BITS_LEVELS: Final = (0.25, 0.5, 0.7, 0.8, 0.84, 0.86, 0.88, 0.89)
 HOLDS: Final = "holds"
 GRID: Final = "over the grid"
 SMALL_SHARE: Final = 0.1
@@ -186,10 +184,7 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
     axes_of = np.array(LOG_LENGTHS), np.array(LOG_DEVIATIONS)
     truth_of = Surface(*axes_of, made["log_evidence"], made["bits"], np.zeros_like(made["bits"]))
     figure, axes = panels(1, 2, 4.6)
-    draw_surface(axes[0, 0], truth_of, truth_of.log_evidence, LEVELS)
-    draw_surface(axes[0, 1], truth_of, truth_of.bits, BITS_LEVELS)
-    axes[0, 0].set_title("log evidence")
-    axes[0, 1].set_title("information about the test rows, bits")
+    draw_evidence_and_bits(axes[0], truth_of)
     apart, places = panels(1, 2, 4.6)
     for ax, method in zip(places.flat, ("ep", "laplace"), strict=True):
         gap = made[f"{method} log_evidence"] - made["log_evidence"]

@@ -102,13 +102,15 @@ def support_vectors(
     rates = [0.5 / length**2 for length in lengths]
     search = GridSearchCV(SVC(), {"C": list(costs), "gamma": rates}, cv=folds).fit(data.X, data.y)
     best = search.best_estimator_
+    by_length = search.cv_results_["mean_test_score"].reshape(len(costs), len(lengths))
     left_out = cross_val_predict(best, data.X, data.y, cv=folds, method="decision_function")
     a, b = platt(left_out, data.y)
     return {
         "positive": ndtr(a * best.decision_function(data.X_test) + b),
         "C": best.C,
         "length_scale": np.sqrt(0.5 / best.gamma),
-        "cv_error": 1.0 - search.best_score_,
+        # by l, the least over C
+        "cv_errors": 100.0 * (1.0 - by_length.max(axis=0)),
     }
 
 
@@ -158,13 +160,13 @@ def pieces(size: Size) -> Iterator[Piece]:
     step = {"step": 1 if full else QUICK_STEP}
     yield Piece("EP", predictions, {"method": "ep", "theta": EP_BEST} | step, DATA)
     yield Piece("Laplace", predictions, {"method": "laplace", "theta": LAPLACE_BEST} | step, DATA)
-    yield Piece("LSC", least_squares, step, DATA, 20.0)
-    yield Piece("linear probit", linear, step, DATA, 5.0)
+    yield Piece("LSC", least_squares, step, DATA, 2.0)
+    yield Piece("linear probit", linear, step, DATA)
     yield Piece("P1NN", nearest, step, DATA)
     grid = {"costs": COSTS, "lengths": LENGTHS} if full else {"costs": (1.0,), "lengths": (7.0, 10.0)}
     for seed in range(DRAWS if full else 1):
-        yield Piece(f"SVM folds {seed}", support_vectors, grid | {"seed": seed} | step, DATA, 40.0)
-    yield Piece("default", default, step, DATA, 60.0)
+        yield Piece(f"SVM folds {seed}", support_vectors, grid | {"seed": seed} | step, DATA, 6.0)
+    yield Piece("default", default, step, DATA, 9.0)
 
 
 def curves(results: Results) -> dict[str, RejectCurve]:
@@ -202,6 +204,10 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
             values = [one[key] for one in draws]
             spread = (min(values), max(values))
             cells["SVM", column] = Found(float(np.median(values)), spread=spread)
+        if len(draws) == DRAWS:
+            errors = np.mean([one["cv_errors"] for one in draws], axis=0)
+            for length, error in zip(LENGTHS, errors, strict=True):
+                cells[f"SVM, l = {length:g}", "5-fold error (%), best C"] = float(error)
     if set(COMPARED) <= set(made):
         cells |= claims(made)
     return cells
@@ -246,7 +252,7 @@ EXPERIMENT = Experiment(
         "EP and Laplace at the maxima of Figures 3.8 and 3.7. SVM: C and l by the error of 5-fold "
         f"cross-validation over C in {COSTS} and l in {LENGTHS} (the book does not print its grid "
         f"or folds; {DRAWS} draws of stratified folds, predictions by the first), the smallest C "
-        "and the longest l of equal ones; its outputs through a cumulative Gaussian of a line, "
+        "and the shortest l of equal ones; its outputs through a cumulative Gaussian of a line, "
         "fitted to what the folds left out. P1NN rejects by the distance to the neighbour. LSC: "
         "kernel and line by leave-one-out, variances ignored; its targets are Platt's, a little "
         "inside of 0 and 1. The linear probit has a bias (the book's 257th weight) and starts at "
@@ -271,5 +277,8 @@ EXPERIMENT = Experiment(
     remarks={
         ("linear probit", "θ"): "The book's theta divides: at θ = 1/2 the evidence is the book's, "
         "and its GPML program has the linear covariance x'x / θ².",
+        ("SVM", "l"): "SVMTorch's Gaussian kernel is exp(-|a - b|² / std²), without the 2: if the 10 "
+        "is its std, it is l = 7.1 here, within the range of ours. The cross-validation errors "
+        "of l = 3.5 to 10 differ by less than the folds do.",
     },
 )

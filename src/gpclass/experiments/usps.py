@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from gpclass.displays.drawing import COLOURS
 from gpclass.inference import METHODS
 from gpclass.likelihoods import Probit
 from gpclass.linalg import Array
@@ -18,6 +19,9 @@ DATA: Final = ("usps",)
 # log l and log sigma_f where the book has the maxima: Figures 3.7 and 3.8
 LAPLACE_BEST: Final = (2.85, 2.35)
 EP_BEST: Final = (2.6, 4.1)
+# Lines of the contour plots: nats below the largest evidence, and bits as in the book.
+DROPS: Final = np.array([1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
+BITS: Final = (0.25, 0.5, 0.7, 0.8, 0.84, 0.86, 0.88, 0.89)
 # Every so many rows in the quick size.
 QUICK_STEP: Final = 8
 
@@ -188,11 +192,21 @@ class Surface(NamedTuple):
 
 def draw_surface(ax: Any, surface: Surface, values: Array, levels: Sequence[float]) -> None:
     """Contours over log l and log sigma_f, and a cross at the largest evidence."""
+    seen = [level for level in levels if values.min() < level < values.max()]
     lines = ax.contour(
-        surface.log_length, surface.log_deviation, values, levels=levels, colors="#0072B2",
-        linewidths=1.0,
+        surface.log_length, surface.log_deviation, values, levels=seen, colors=COLOURS[0],
+        linewidths=1.0, linestyles="solid",
     )  # fmt: skip
     ax.clabel(lines, fontsize=7)
     row, place = surface.best
-    ax.plot(surface.log_length[place], surface.log_deviation[row], "x", color="#D55E00")
+    ax.plot(surface.log_length[place], surface.log_deviation[row], "x", color=COLOURS[1])
     ax.set(xlabel="log l", ylabel="log $\\sigma_f$")
+
+
+def draw_evidence_and_bits(axes: Any, surface: Surface, name: str = "") -> None:
+    """Contours of both, the evidence at round values below its maximum."""
+    levels = np.floor(surface.log_evidence.max()) - DROPS[::-1]
+    draw_surface(axes[0], surface, surface.log_evidence, levels.tolist())
+    draw_surface(axes[1], surface, surface.bits, BITS)
+    axes[0].set_title(f"{name}log evidence")
+    axes[1].set_title(f"{name}information about the test rows, bits")
