@@ -37,9 +37,20 @@ if TYPE_CHECKING:
 LOG_LENGTHS: Final = tuple((1.1 + 0.25 * np.arange(21)).round(2).tolist())
 LOG_DEVIATIONS: Final = tuple((-0.4 + 0.25 * np.arange(23)).round(2).tolist())
 # method -> its name, and seconds for a column of the grid
-METHODS: Final = {"laplace": ("Laplace", 1.0), "ep": ("EP", 3.0), "pl": ("PL", 4.0), "vi": ("VI", 17.0)}
+METHODS: Final = {
+    "laplace": ("Laplace", 1.0),
+    "ep": ("EP", 3.0),
+    "pl": ("PL", 4.0),
+    "vi": ("VI", 17.0),
+}
 BEST: Final = {"laplace": LAPLACE_BEST, "ep": EP_BEST}
-EVIDENCE, ERRORS, BITS, LENGTH, DEVIATION = "log evidence", "test errors", "bits", "log l", "log σ_f"
+EVIDENCE, ERRORS, BITS, LENGTH, DEVIATION = (
+    "log evidence",
+    "test errors",
+    "bits",
+    "log l",
+    "log σ_f",
+)
 HALF, HOLDS = "half of the 95 % interval of the bits", "holds"
 CORNER: Final = "Laplace, shortest l and largest σ_f"
 LARGE_MEANS: Final = "EP: latent means of test rows are often above 50"
@@ -94,7 +105,9 @@ def surfaces(results: Results) -> dict[str, Surface]:
         size = "full" if len(columns) == len(LOG_LENGTHS) else "quick"
         log_lengths, log_deviations = grid(size)
         if set(columns) == set(log_lengths):
-            made[method] = Surface.of(log_lengths, log_deviations, [columns[x] for x in log_lengths])
+            made[method] = Surface.of(
+                log_lengths, log_deviations, [columns[x] for x in log_lengths]
+            )
     return made
 
 
@@ -123,8 +136,8 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
         laplace, ep = made["laplace"], made["ep"]
         cells[HIGHER, EVIDENCE] = float(ep.log_evidence.max() - laplace.log_evidence.max())
         cells[MORE_BITS, HOLDS] = bool(ep.bits.max() - laplace.bits.max() > 0.03)
-        row, place = ep.near(EP_BEST)
-        ridge = ep.log_evidence[row:, place]
+        first, place = ep.near(EP_BEST)
+        ridge = ep.log_evidence[first:, place]
         cells[FLAT, HOLDS] = bool(np.ptp(ridge) < 1.0)
     if "default" in results:
         one = results["default"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -67,7 +68,7 @@ def nearest(table: Any, *, step: int) -> dict[str, Any]:
 def linear(table: Any, *, step: int) -> dict[str, Any]:
     """Linear probit by Laplace's method, its width learnt."""
     data = Digits.of(table, step)
-    model = LinearProbitClassifier().fit(data.X, data.y)
+    model: Any = LinearProbitClassifier().fit(data.X, data.y)
     return {
         "positive": model.predict_proba(data.X_test)[:, 1],
         "log_evidence": model.log_marginal_likelihood_value_,
@@ -114,7 +115,7 @@ def support_vectors(
     }
 
 
-def platt(outputs: Array, labels: Array) -> tuple[float, float]:
+def platt(outputs: Array, labels: NDArray[np.intp]) -> tuple[float, float]:
     """Slope and offset of the cumulative Gaussian that makes the labels most probable."""
 
     def loss(ab: Array) -> float:
@@ -163,7 +164,9 @@ def pieces(size: Size) -> Iterator[Piece]:
     yield Piece("LSC", least_squares, step, DATA, 2.0)
     yield Piece("linear probit", linear, step, DATA)
     yield Piece("P1NN", nearest, step, DATA)
-    grid = {"costs": COSTS, "lengths": LENGTHS} if full else {"costs": (1.0,), "lengths": (7.0, 10.0)}
+    grid = (
+        {"costs": COSTS, "lengths": LENGTHS} if full else {"costs": (1.0,), "lengths": (7.0, 10.0)}
+    )
     for seed in range(DRAWS if full else 1):
         yield Piece(f"SVM folds {seed}", support_vectors, grid | {"seed": seed} | step, DATA, 6.0)
     yield Piece("default", default, step, DATA, 9.0)
@@ -277,7 +280,7 @@ EXPERIMENT = Experiment(
     remarks={
         ("linear probit", "θ"): "The book's theta divides: at θ = 1/2 the evidence is the book's, "
         "and its GPML program has the linear covariance x'x / θ².",
-        ("SVM", "l"): "SVMTorch's Gaussian kernel is exp(-|a - b|² / std²), without the 2: if the 10 "
+        ("SVM", "l"): "SVMTorch's Gaussian kernel is exp(-|a - b|² / std²), without the 2: if 10 "
         "is its std, it is l = 7.1 here, within the range of ours. The cross-validation errors "
         "of l = 3.5 to 10 differ by less than the folds do.",
     },

@@ -96,7 +96,9 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
     P = probabilities(z2, z3)
     figure, axes = panels(1, 1, 4.6)
     ax = axes[0, 0]
-    ax.contourf(z2, z3, P.argmax(axis=-1), levels=[-0.5, 0.5, 1.5, 2.5], colors=COLOURS[:3], alpha=0.3)
+    ax.contourf(
+        z2, z3, P.argmax(axis=-1), levels=[-0.5, 0.5, 1.5, 2.5], colors=COLOURS[:3], alpha=0.3
+    )
     for c in range(3):
         ax.contour(z2, z3, P[..., c], levels=[1.0 / 3.0], colors=COLOURS[c], linestyles="--")
     for (x, y), c in zip(((-2.0, -2.0), (2.0, -1.0), (-1.0, 2.0)), (1, 2, 3), strict=True):

@@ -23,7 +23,7 @@ from gpclass.experiments.form import (
     panels,
 )
 from gpclass.experiments.linear_softmax import LinearSoftmax
-from gpclass.experiments.usps import DATA, Digits
+from gpclass.experiments.usps import DATA, Digits, largest
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.likelihoods.probabilities.gaussian import softmax_probabilities
 from gpclass.linalg import Array, blocks
@@ -55,7 +55,9 @@ def scores(data: Digits, P: Array) -> dict[str, float]:
     p = P[np.arange(len(P)), data.y_test]
     return {
         "error": 100.0 * float((P.argmax(axis=1) != data.y_test).mean()),
-        "bits": information_bits(data.y_test, P, labels=np.arange(P.shape[1]), baseline=data.counts),
+        "bits": information_bits(
+            data.y_test, P, labels=np.arange(P.shape[1]), baseline=data.counts
+        ),
         "log_loss": -float(np.log(np.maximum(p, 1e-16)).mean()),
     }
 
@@ -113,7 +115,9 @@ def linear(table: Any, *, step: int) -> dict[str, float]:
     return found | scores(data, model.probabilities(data.X_test))
 
 
-def support_vectors(table: Any, *, C: float, length: float, seed: int, step: int) -> dict[str, float]:
+def support_vectors(
+    table: Any, *, C: float, length: float, seed: int, step: int
+) -> dict[str, float]:
     """SVM, one class against the rest: errors of 5-fold cross-validation and of the test rows."""
     data = Digits.ten(table, step)
     model = OneVsRestClassifier(SVC(C=C, gamma=0.5 / length**2, cache_size=500))
@@ -135,8 +139,8 @@ def pieces(size: Size) -> Iterator[Piece]:
     yield Piece("P1NN", nearest, step, DATA, 10.0)
     yield Piece("linear", linear, step, DATA, 200.0)
     for C, length in MARGINS if full else MARGINS[:2]:
-        arguments = {"C": C, "length": length, "seed": 0} | step
-        yield Piece(f"SVM {C:g} {length:g}", support_vectors, arguments, DATA, 150.0)
+        margin = {"C": C, "length": length, "seed": 0, **step}
+        yield Piece(f"SVM {C:g} {length:g}", support_vectors, margin, DATA, 150.0)
     yield Piece("nested EP", nested, {"theta": NESTED_BEST} | step, DATA, 1300.0)
     smaller = {"step": FIFTH if full else QUICK_STEP, "new_step": 1 if full else QUICK_STEP}
     yield Piece("default", default, smaller, DATA, 300.0)
@@ -169,14 +173,11 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
             cells |= {(row, ERROR): one["error"], (row, "5-fold error (%)"): one["cv_error"]}
     made = on_grid(results)
     if made is not None:
-        row, place = np.unravel_index(made["log_evidence"].argmax(), made["log_evidence"].shape)
-        cells[ON_GRID, "log l"], cells[ON_GRID, "log σ_f"] = LOG_LENGTHS[place], LOG_DEVIATIONS[row]
+        v, u = largest(made["log_evidence"])
+        cells[ON_GRID, "log l"], cells[ON_GRID, "log σ_f"] = LOG_LENGTHS[u], LOG_DEVIATIONS[v]
         cells[ON_GRID, EVIDENCE] = float(made["log_evidence"].max())
-        least, most = (
-            int(np.unravel_index(place_of, made["error"].shape)[1])
-            for place_of in (made["error"].argmin(), made["bits"].argmax())
-        )
-        cells[SHORTER, HOLDS] = bool(least < min(int(place), most))
+        fewest, most = largest(-made["error"])[1], largest(made["bits"])[1]
+        cells[SHORTER, HOLDS] = fewest < min(u, most)
     return cells
 
 

@@ -45,7 +45,10 @@ class Digits(NamedTuple):
         parts = [table[key][::step] for key in ("X_train", "y_train", "X_test", "y_test")]
         X, y, X_test, y_test = parts
         return cls(
-            X.astype(np.float64), y.astype(np.intp), X_test.astype(np.float64), y_test.astype(np.intp)
+            X.astype(np.float64),
+            y.astype(np.intp),
+            X_test.astype(np.float64),
+            y_test.astype(np.intp),
         )
 
     @classmethod
@@ -116,9 +119,7 @@ def interval_of_bits(data: Digits, positive: Array) -> float:
     return float(1.96 * np.log2(p).std(ddof=1) / np.sqrt(len(p)))
 
 
-def predictions(
-    table: Any, *, method: str, theta: Sequence[float], step: int
-) -> dict[str, Any]:
+def predictions(table: Any, *, method: str, theta: Sequence[float], step: int) -> dict[str, Any]:
     """Evidence, errors and bits at one setting, and the latent means and probabilities."""
     data = Digits.of(table, step)
     point = Point.at(data, Distances.of(data), method, theta)
@@ -180,14 +181,19 @@ class Surface(NamedTuple):
     @property
     def best(self) -> tuple[int, int]:
         """Row and column of the largest evidence."""
-        row, place = np.unravel_index(int(self.log_evidence.argmax()), self.log_evidence.shape)
-        return int(row), int(place)
+        return largest(self.log_evidence)
 
     def near(self, theta: Sequence[float]) -> tuple[int, int]:
         """Row and column of the setting of the grid that is nearest to theta."""
         places = (np.abs(self.log_deviation - theta[1]), np.abs(self.log_length - theta[0]))
         row, place = (int(gaps.argmin()) for gaps in places)
         return row, place
+
+
+def largest(values: Array) -> tuple[int, int]:
+    """Row and column of the largest value."""
+    row, place = divmod(int(values.argmax()), values.shape[1])
+    return row, place
 
 
 def draw_surface(ax: Any, surface: Surface, values: Array, levels: Sequence[float]) -> None:
