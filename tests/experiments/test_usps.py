@@ -1,4 +1,4 @@
-"""The experiments on the USPS digits: their pieces against values that are known, and quick runs."""
+"""The experiments on the USPS digits: pieces against values that are known, and quick runs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Multiple linear logistic regression as a Gaussian process, by its weights (RW06 section 3.7.4)."""
+"""Linear logistic regression of many classes, by Laplace's method (RW06 section 3.7.4)."""
 
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ def with_bias(X: Any) -> Array:
 
 def hessian(U: Array, P: Array) -> Array:
     """Minus the Hessian of the log likelihood by the weights, from probabilities P (n, C)."""
-    (n, d), C = U.shape, P.shape[1]
+    d, C = U.shape[1], P.shape[1]
     H = np.empty((C, d, C, d))
     for b in range(C):
         for c in range(b, C):

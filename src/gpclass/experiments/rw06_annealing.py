@@ -1,4 +1,4 @@
-"""RW06 Figure 3.12: the evidence by annealed importance sampling, the information by slice sampling."""
+"""RW06 Figure 3.12: evidence by annealed importance sampling, information by slice sampling."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,7 @@ from gpclass.experiments.usps import (
     Surface,
     bits_of,
     draw_evidence_and_bits,
+    largest,
 )
 from gpclass.likelihoods import Probit
 from gpclass.linalg import Array
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 LOG_LENGTHS: Final = (2.1, 2.6, 3.1, 3.6, 4.1, 4.6)
 LOG_DEVIATIONS: Final = (0.6, 1.35, 2.1, 2.85, 3.6, 4.35, 5.1)
 METHODS: Final = {"ep": "EP", "laplace": "Laplace", "pl": "PL", "vi": "VI"}
+# Temperatures are ten times as many where log sigma_f exceeds log l by more than a half.
+HARD: Final = 0.5
+MORE: Final = 10
 HOLDS: Final = "holds"
 GRID: Final = "over the grid"
 SMALL_SHARE: Final = 0.1
@@ -92,18 +96,21 @@ def truth(
 
 
 def pieces(size: Size) -> Iterator[Piece]:
-    """A setting each; at the maxima of Figures 3.7 and 3.8 a second time, annealed from the prior."""
+    """A setting each; the maxima of Figures 3.7 and 3.8 a second time, annealed from the prior."""
     full = size == "full"
     step = {"step": 1 if full else QUICK_STEP}
-    lengths = (200, 200, 1000, 10) if full else (20, 20, 100, 2)
-    numbers = dict(zip(("n_chains", "n_temperatures", "n_samples", "thin"), lengths, strict=True))
-    settings = [(u, v) for u in LOG_LENGTHS for v in LOG_DEVIATIONS] if full else [(2.6, 2.85)]
-    for seed, theta in enumerate([*settings, LAPLACE_BEST, EP_BEST]):
-        yield Piece(name_of(theta), truth, {"theta": theta, "seed": seed} | numbers | step, DATA, 15.0)
+    chains, temperatures = (200, 200) if full else (20, 20)
+    samples = {"n_samples": 1000, "thin": 10} if full else {"n_samples": 100, "thin": 2}
+    grid = [(u, v) for u in LOG_LENGTHS for v in LOG_DEVIATIONS] if full else [(2.6, 2.85)]
+    for seed, theta in enumerate([*grid, LAPLACE_BEST, EP_BEST]):
+        hard = theta[1] - theta[0] > HARD
+        arguments = {"theta": theta, "seed": seed, "n_chains": chains, **samples, **step}
+        arguments["n_temperatures"] = MORE * temperatures if hard else temperatures
+        yield Piece(name_of(theta), truth, arguments, DATA, 65.0 if hard else 10.0)
     for theta in (LAPLACE_BEST, EP_BEST):
-        arguments = {"theta": theta, "n_chains": numbers["n_chains"], "seed": 0} | step
-        arguments["n_temperatures"] = 10 * numbers["n_temperatures"]
-        yield Piece(f"from the prior {theta}", from_prior, arguments, DATA, 200.0)
+        arguments = {"theta": theta, "seed": 0, "n_chains": chains, **step}
+        arguments["n_temperatures"] = MORE * temperatures
+        yield Piece(f"from the prior {theta}", from_prior, arguments, DATA, 75.0)
 
 
 def from_prior(
@@ -134,7 +141,8 @@ def on_grid(results: Results) -> dict[str, Array] | None:
         for method in METHODS:
             values = [[results[name][method][key] for name in row] for row in names]
             made[f"{method} {key}"] = np.array(values)
-    made["error"] = np.array([[results[name]["error"] for name in row] for row in names])
+    for key in ("error", "effective_chains"):
+        made[key] = np.array([[results[name][key] for name in row] for row in names])
     return made
 
 
@@ -168,9 +176,10 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
         gap = np.abs(made[f"{method} bits"] - made["bits"])
         cells[f"{name}, {GRID}", "largest distance of the bits"] = float(gap.max())
     cells[f"AIS, {GRID}", "largest standard error"] = float(made["error"].max())
-    row, place = np.unravel_index(int(made["log_evidence"].argmax()), made["log_evidence"].shape)
-    cells[f"AIS, {GRID}", "log l of the largest evidence"] = LOG_LENGTHS[place]
-    cells[f"AIS, {GRID}", "log σ_f of the largest evidence"] = LOG_DEVIATIONS[row]
+    cells[f"AIS, {GRID}", "fewest effective chains"] = float(made["effective_chains"].min())
+    v, u = largest(made["log_evidence"])
+    cells[f"AIS, {GRID}", "log l of the largest evidence"] = LOG_LENGTHS[u]
+    cells[f"AIS, {GRID}", "log σ_f of the largest evidence"] = LOG_DEVIATIONS[v]
     apart = np.abs(made["ep log_evidence"] - made["log_evidence"])
     cells[ACCURATE, HOLDS] = bool((apart < 1.0).all())
     return cells
@@ -204,8 +213,9 @@ EXPERIMENT = Experiment(
     settings=(
         "The settings of Kuss & Rasmussen's sampler are not in the book. A grid of 6 x 7 points "
         "and the maxima of Figures 3.7 and 3.8. Evidence: annealing from EP's Gaussian, 200 "
-        "chains, 200 temperatures (its expectation does not depend on where it starts; at both "
-        "maxima it is repeated from the prior, 2000 temperatures). Information: elliptical slice "
+        "chains, 200 temperatures, or 2000 where log σ_f exceeds log l by more than a half (the "
+        "expectation of the weights does not depend on where it starts; at both maxima it is "
+        "repeated from the prior, 2000 temperatures). Information: elliptical slice "
         "sampling, 1000 draws. *Very accurate* is taken for less than a nat everywhere on the "
         f"grid, *almost exclusively* for EP's distance below {SMALL_SHARE:g} of Laplace's."
     ),
@@ -219,4 +229,8 @@ EXPERIMENT = Experiment(
     pieces=pieces,
     found=found,
     figures=figures,
+    remarks={
+        ACCURATE: "The distance is that of the two estimates: where log σ_f is large, few of the "
+        "chains bear the weight, and the annealing itself is off by its standard error and more."
+    },
 )
