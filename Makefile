@@ -10,10 +10,10 @@ ifneq ($(wildcard ../shared/reference),)
 export GPCLASS_REFERENCE ?= $(abspath ../shared/reference)
 endif
 
-.PHONY: help demo test fast lint format bench bench-dry bench-page quality docs clean
+.PHONY: help demo test fast lint format bench bench-dry bench-page quality reproduction docs clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpclass needs Python >= 3.11, this is " + sys.version.split()[0])'
@@ -51,6 +51,9 @@ bench-dry: $(VENV)/.stamp-bench  ## the same code on tiny sizes: does it still r
 
 bench-page: $(VENV)/.stamp-bench  ## the tables of RESULT="benchmarks/results/NAME.json" into docs/benchmarks.md
 	$(BIN)/python -m benchmarks.page $(RESULT)
+
+reproduction: $(VENV)/.stamp-cli  ## every figure and table of the papers, into docs/reproduction (hours)
+	OMP_NUM_THREADS=1 $(BIN)/gpclass reproduce --all --jobs 2 --out docs/reproduction
 
 quality: $(VENV)/.stamp-bench $(VENV)/.stamp-cli  ## the default beside other classifiers on public tables, into docs/quality.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.quality.run $(if $(QUICK),--quick)

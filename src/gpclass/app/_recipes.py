@@ -36,6 +36,8 @@ class FolderTable:
 # sha256 of the unpacked CSV files and of the .npz file, which is not unpacked.
 SHA256 = {
     "auto_mpg.csv": "31098be308e6f601a54eb2608b8c89feeb7568353050df893c610f16009b86be",
+    "boston.csv": "b9f88f3463a208dadd78546f0fb9ddacfa4897b4c92dd1b8269734f000fe377c",
+    "boston_corrected.csv": "f8a06ad1ad7e6bea2f04a12ffa78ec5a86be8c8bed8a0b99d073524285f8975e",
     "breast_cancer_wisconsin.csv": (
         "0b7ee6b2069ee177ba842a04f466c846caa2cd401c38cf4b2943bc4571af4164"
     ),

@@ -4,6 +4,7 @@ The environment variable ``GPCLASS_DATA`` names the folder; its files have check
 """
 
 import hashlib
+import io
 import os
 import warnings
 from dataclasses import dataclass, field
@@ -157,16 +158,37 @@ def _load_sklearn(name: str) -> Dataset:
     return Dataset(name, bunch.data, y, "target", SKLEARN_TABLES[name], source)
 
 
-def _load_folder(name: str, table: FolderTable) -> Dataset:
+def load_frame(name: str) -> "DataFrame":
+    """Load all rows and columns of NAME.csv of the local folder, as they are.
+
+    Raises
+    ------
+    ValueError
+        For a file that is not known, or another checksum.
+    FileNotFoundError
+        If the folder, or the file in it, is missing.
+    """
+    pd, file = require_pandas(), f"{name}.csv"
+    if file not in SHA256:
+        raise ValueError(f"{file} is no known file; there are {listed(SHA256, 99)}.")
+    return pd.read_csv(io.BytesIO(_verified(_folder(name, file), file)))
+
+
+def _folder(name: str, file: str) -> Path:
     folder = os.environ.get(DATA_VARIABLE)
     if not folder:
         raise FileNotFoundError(
             f"the data set {name} is read from a local folder; set the environment variable "
-            f"{DATA_VARIABLE} to the folder that has {table.files[0]}."
+            f"{DATA_VARIABLE} to the folder that has {file}."
         )
-    contents = [_verified(Path(folder), file) for file in table.files]
+    return Path(folder)
+
+
+def _load_folder(name: str, table: FolderTable) -> Dataset:
+    folder = _folder(name, table.files[0])
+    contents = [_verified(folder, file) for file in table.files]
     X, y = table.build(*contents)
-    source = ", ".join(str(Path(folder) / file) for file in table.files)
+    source = ", ".join(str(folder / file) for file in table.files)
     sha256 = " ".join(hashlib.sha256(content).hexdigest() for content in contents)
     return Dataset(name, X, y, table.target, table.description, source, sha256)
 

@@ -15,12 +15,13 @@ DIGITS: Final = ("usps", "usps_resampled.npz")
 
 
 def load(name: str) -> Any:
-    """Table of an experiment: arrays of the digits by name, else a `Dataset`.
+    """Table of an experiment: arrays of the digits, a frame of a file, else a `Dataset`.
 
     Parameters
     ----------
     name : str
-        "usps", or a name that `load_dataset` knows.
+        "usps", "csv:NAME" for all rows and columns of a file of the folder, or a name that
+        `load_dataset` knows.
 
     Raises
     ------
@@ -29,8 +30,10 @@ def load(name: str) -> Any:
     """
     import numpy as np
 
-    from gpclass.app.datasets import DATA_VARIABLE, load_dataset
+    from gpclass.app.datasets import DATA_VARIABLE, load_dataset, load_frame
 
+    if name.startswith("csv:"):
+        return load_frame(name.removeprefix("csv:"))
     if name != DIGITS[0]:
         return load_dataset(name)
     folder = os.environ.get(DATA_VARIABLE)
@@ -53,13 +56,18 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="At sizes that end within minutes, to see it run.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="List the experiments and end.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="List the experiments, with the data they need.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER", help="Pages and finished pieces; default: reproduction[-quick]."
         ),
     ] = None,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Write pages again, of the results in FOLDER.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
 ) -> None:
     """Run figures and tables of the source papers, each beside its published numbers.
@@ -72,11 +80,13 @@ def reproduce(
     known = experiments()
     if show:
         for one in known.values():
-            print(f"{one.name:12} {one.source}: {one.title}")
+            data = sorted({name for piece in one.pieces("full") for name in piece.data})
+            needs = f" [{', '.join(data)}]" if data else ""
+            print(f"{one.name:12} {one.source}: {one.title}{needs}")
         return
     wanted = _wanted(known, names or [], everything)
     require("matplotlib", "the figures need matplotlib")
-    from gpclass.experiments.pages import counts, write_page, write_summary
+    from gpclass.experiments.pages import counts, read_run, write_page, write_summary
     from gpclass.experiments.runner import run
 
     folder = out or Path("reproduction-quick" if quick else "reproduction")
@@ -90,6 +100,10 @@ def reproduce(
             print(f"gpclass: {run.experiment.name}: {reason}", file=sys.stderr)
         write_summary(folder, list(known))
 
+    if pages:
+        for one in wanted:
+            finish(read_run(one, folder))
+        return
     try:
         runs = run(wanted, "quick" if quick else "full", load, folder / "cache", finish, jobs)
     except KeyboardInterrupt as error:

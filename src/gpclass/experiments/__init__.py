@@ -35,13 +35,19 @@ __all__ = [
 
 # In the order of the summary.
 MODULES: Final = (
+    "rw06_linear",
+    "rw06_sample",
+    "rw06_likelihoods",
     "rw06_cavity",
+    "rw06_toy",
+    "rw06_groups",
     "rw06_digit_surfaces",
     "rw06_averaging",
     "rw06_error_reject",
     "rw06_ten_digits",
     "rw06_annealing",
     "rw06_softmax_regions",
+    "b06_regions",
 )
 
 

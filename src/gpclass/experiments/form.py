@@ -75,10 +75,10 @@ def judge(published: Published, found: Found | None) -> Verdict:
 
     Examples
     --------
-    >>> table = Published("EP", "errors (%)", 3.1, resolution=0.1)
-    >>> judge(table, Found(3.14)).value, judge(table, Found(3.28)).value, judge(table, Found(4.0)).value
-    ('matched', 'near', 'missed')
-    >>> judge(table, Found(3.6, error=0.3)).value, judge(table, None).value
+    >>> cell = Published("EP", "errors (%)", 3.1, resolution=0.1)
+    >>> [judge(cell, Found(value)).value for value in (3.14, 3.28, 4.0)]
+    ['matched', 'near', 'missed']
+    >>> judge(cell, Found(3.6, error=0.3)).value, judge(cell, None).value
     ('matched', 'not run')
     """
     if found is None:

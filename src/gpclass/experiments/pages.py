@@ -1,6 +1,7 @@
 """The page of an experiment, its results as JSON, and the summary of all pages of a folder."""
 
 import json
+import math
 import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpclass._version import __version__
 from gpclass.estimator.progress import duration
 from gpclass.experiments.form import Experiment, Found, Published, Verdict, judge
-from gpclass.experiments.runner import Run
+from gpclass.experiments.runner import Run, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,12 +46,34 @@ def write_page(run: Run, folder: Path) -> dict[str, Any]:
     return record
 
 
+def read_run(experiment: Experiment, folder: Path) -> Run:
+    """Return the run on record in NAME.json, to write its page again without running it.
+
+    Pieces whose arguments are others now are left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no record.
+    """
+    record = json.loads((folder / f"{experiment.name}.json").read_text(encoding="utf-8"))
+    wanted = {piece.name: plain(piece.arguments) for piece in experiment.pieces(record["size"])}
+    run = Run(experiment, record["size"], wanted)
+    for name, arguments in wanted.items():
+        piece = record["pieces"].get(name)
+        if piece is None or piece.pop("arguments") != arguments:
+            run.left_out[name] = record["left_out"].get(name, "it is not on record")
+        else:
+            run.pieces[name] = piece
+    return run
+
+
 def record_of(run: Run) -> dict[str, Any]:
     """What is kept of a run: cells with verdicts, pieces with seeds, results and seconds."""
     one = run.experiment
     ours = {
         place: value if isinstance(value, Found) else Found(value)
-        for place, value in one.found(run.results).items()
+        for place, value in (one.found(run.results) if run.pieces else {}).items()
     }
     published = {(cell.row, cell.column): cell for cell in one.published}
     cells = [_cell(one, place, published.get(place), ours.get(place)) for place in published]
@@ -99,7 +122,8 @@ def write_summary(folder: Path, order: Sequence[str]) -> Counter[str]:
         for path in (folder / f"{name}.json" for name in order)
         if path.exists()
     ]
-    text = "\n\n".join(_summary(records))
+    missing = sorted(set(order) - {record["experiment"] for record in records}, key=order.index)
+    text = "\n\n".join(_summary(records, missing))
     (folder / INDEX).write_text(text + "\n", encoding="utf-8")
     return sum((counts(record) for record in records), Counter())
 
@@ -141,16 +165,20 @@ def _ending(record: dict[str, Any]) -> Iterator[str]:
         lines = [f"- {n} times {message}" for message, n in warned.most_common(5)]
         yield "## Warnings\n\n" + "\n".join(lines)
     yield (
-        f"{len(record['pieces'])} pieces, {duration(record['cpu_seconds'])} of CPU time; their "
-        f"seeds, results and seconds are in `{record['experiment']}.json`."
+        f"Pieces of work: {len(record['pieces'])}, {duration(record['cpu_seconds'])} of CPU time; "
+        f"their seeds, results and seconds are in `{record['experiment']}.json`."
     )
 
 
-def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
+def _summary(records: list[dict[str, Any]], missing: list[str]) -> Iterator[str]:
     yield "# The papers' figures and tables, reproduced"
     yield (
         "Each page shows what a paper prints beside what this library gets, run by `gpclass "
         f"reproduce --all`. {RULE}"
+    )
+    yield (
+        "Exercises 3.10.1 to 3.10.5 of RW06 are `examples/rw06_exercise_*.py` of the repository; "
+        "formulas that are misprinted are tested in `tests/test_papers.py`."
     )
     if any(record["size"] == "quick" for record in records):
         yield f"**{QUICK}**"
@@ -175,6 +203,8 @@ def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
         ]
         if reasons:
             yield f"## What is {verdict.value}\n\n" + "\n".join(reasons)
+    if missing:
+        yield "Not run here yet: " + ", ".join(missing) + "."
     names = "\n".join(record["experiment"] for record in records)
     yield f"```{{toctree}}\n:hidden:\n\n{names}\n```"
 
@@ -198,6 +228,8 @@ def _ours(cell: dict[str, Any]) -> str:
     if "ours" not in cell:
         return ""
     step = cell.get("resolution", 0.0) / 10.0
+    if not step and cell.get("error"):
+        step = 10.0 ** math.floor(math.log10(cell["error"]))
     text = number(cell["ours"], step)
     if "error" in cell:
         text += f" ± {number(cell['error'], step)}"
@@ -247,7 +279,7 @@ def _json(record: dict[str, Any]) -> str:
     for key, value in short.items():
         if isinstance(value, dict) and key == "pieces":
             inner = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
-            lines.append(f' {json.dumps(key)}: {{\n{inner}\n }}')
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
         elif isinstance(value, list):
             inner = ",\n".join(f"  {json.dumps(one)}" for one in value)
             lines.append(f" {json.dumps(key)}: [\n{inner}\n ]")

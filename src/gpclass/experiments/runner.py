@@ -77,7 +77,8 @@ def run(
     KeyboardInterrupt
         With a note that says how much is finished.
     """
-    runs, tasks = [], []
+    runs: list[Run] = []
+    tasks: list[tuple[Run, Piece]] = []
     tables = _Tables(load)
     for experiment in wanted:
         pieces = list(experiment.pieces(size))
@@ -119,8 +120,9 @@ def run(
         parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         try:
             for i, error in parallel(calls):
-                state.add(waiting[i])
-                enter(*waiting[i], error)
+                run, piece = waiting[i]
+                state.add(run, piece)
+                enter(run, piece, error)
         except KeyboardInterrupt as interruption:
             interruption.add_note(f"interrupted: {state.text()}")
             raise
@@ -170,7 +172,7 @@ def _do(
         warnings.simplefilter("always")
         result = function(*data, **arguments)
     return {
-        "result": json.loads(json.dumps(result, default=_plain)),
+        "result": plain(result),
         "seconds": round(time.process_time() - start, 3),
         "warnings": dict(Counter(f"{w.category.__name__}: {w.message}" for w in caught)),
     }
@@ -185,9 +187,9 @@ def _attempt(number: int, kept: Callable[..., Any], call: tuple[Any, ...]) -> tu
     return number, ""
 
 
-def _plain(value: Any) -> Any:
-    """Arrays and numbers of numpy as lists and numbers."""
-    return value.tolist()
+def plain(value: Any) -> Any:
+    """As JSON gives it back: arrays and numbers of numpy are lists and numbers."""
+    return json.loads(json.dumps(value, default=lambda one: one.tolist()))
 
 
 @final
@@ -200,9 +202,8 @@ class _Progress:
         self._done, self._spent, self._last = 0, 0.0, ""
         self._start = time.perf_counter()
 
-    def add(self, task: tuple[Run, Piece]) -> None:
+    def add(self, run: Run, piece: Piece) -> None:
         """Count a piece."""
-        run, piece = task
         self._done += 1
         self._spent += piece.cost
         self._last = f": {run.experiment.name} {piece.name}"

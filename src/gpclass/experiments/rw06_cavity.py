@@ -54,9 +54,7 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
     apart = np.abs(np.subtract(one["ours"], one["grid"])).max()
     z, mean, variance = one["ours"]
     return {
-        ("the moments of (3.58) are those of cavity times likelihood", "holds"): bool(
-            apart < 1e-8
-        ),
+        ("the moments of (3.58) are those of cavity times likelihood", "holds"): bool(apart < 1e-8),
         ("the site has a positive variance", "holds"): one["site_precision"] > 0.0,
         ("zeroth moment of the product", "value"): z,
         ("its mean", "value"): mean,

@@ -43,7 +43,8 @@ class LaplaceApproximation(Approximation):
         With ``a = K^-1 f`` at the mode f and ``R = (K + W^-1)^-1``, the evidence moves with K
         explicitly by ``(a a^T - R) / 2`` and through the mode by ``u a^T``, since
         ``df = (I + K W)^-1 dK a`` and ``d log q / df_i = Sigma_ii d^3 log p / df_i^3 / 2``:
-        ``u = (I + W K)^-1 (diag(Sigma) * curvature_slope / 2)``.
+        ``u = (I + W K)^-1 (diag(Sigma) * curvature_slope / 2)``. (In print, B06 eq. 6.91 has
+        ``(I + K W)^-1 W`` for R and 6.94 ``(I + W K)^-1 dK``: W and K do not commute.)
         """
         posterior = self.posterior.with_covariance()
         return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
