@@ -19,6 +19,7 @@ from gpclass.likelihoods.probabilities.gaussian import softmax_probabilities
 from gpclass.metrics import information_bits
 from helpers import folder
 
+
 @pytest.fixture(scope="module")
 def table():
     folder("GPCLASS_DATA")

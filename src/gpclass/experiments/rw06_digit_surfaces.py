@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpclass import GaussianProcessClassifier
 from gpclass.experiments.form import (
     Experiment,
     Found,
@@ -21,12 +20,10 @@ from gpclass.experiments.usps import (
     EP_BEST,
     LAPLACE_BEST,
     QUICK_STEP,
-    Digits,
     Surface,
-    bits_of,
     column,
+    default,
     draw_evidence_and_bits,
-    errors_of,
     predictions,
 )
 
@@ -57,18 +54,6 @@ LARGE_MEANS: Final = "EP: latent means of test rows are often above 50"
 MORE_BITS: Final = "EP's best information is above Laplace's by more than the interval"
 FLAT: Final = "EP: the ridge at log l = 2.6 is flat from log σ_f = 4.1 on (within one nat)"
 HIGHER: Final = "EP's largest evidence less Laplace's"
-
-
-def default(table: Any, *, step: int) -> dict[str, float]:
-    """The classifier without any argument."""
-    data = Digits.of(table, step)
-    model = GaussianProcessClassifier().fit(data.X, data.y)
-    positive = model.predict_proba(data.X_test)[:, 1]
-    return {
-        "log_evidence": model.log_marginal_likelihood_value_,
-        "errors": errors_of(data, positive),
-        "bits": bits_of(data, positive),
-    }
 
 
 def grid(size: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
-from gpclass import GaussianProcessClassifier
 from gpclass.displays.drawing import COLOURS
 from gpclass.estimator.baselines import (
     GaussianProcessLeastSquaresClassifier,
@@ -34,6 +33,7 @@ from gpclass.experiments.usps import (
     LAPLACE_BEST,
     QUICK_STEP,
     Digits,
+    default,
     predictions,
 )
 from gpclass.linalg import Array
@@ -85,13 +85,6 @@ def least_squares(table: Any, *, step: int) -> dict[str, Any]:
         "positive": model.predict_proba(data.X_test)[:, 1],
         "length_scale": model.kernel_.k1.k2.length_scale,
     }
-
-
-def default(table: Any, *, step: int) -> dict[str, Any]:
-    """The classifier without any argument."""
-    data = Digits.of(table, step)
-    model = GaussianProcessClassifier().fit(data.X, data.y)
-    return {"positive": model.predict_proba(data.X_test)[:, 1]}
 
 
 def support_vectors(

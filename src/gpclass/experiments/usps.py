@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from gpclass import GaussianProcessClassifier
 from gpclass.displays.drawing import COLOURS
 from gpclass.inference import METHODS
 from gpclass.likelihoods import Probit
@@ -104,7 +105,7 @@ class Point(NamedTuple):
 
 
 def bits_of(data: Digits, positive: ArrayLike) -> float:
-    """Information of probabilities of +1, less that of the training frequencies (RW06 eq. 3.76)."""
+    """Information of probabilities of +1, less that of the training frequencies (RW06 p. 65)."""
     return information_bits(data.y_test, positive, labels=[-1, 1], baseline=data.counts)
 
 
@@ -133,6 +134,19 @@ def predictions(table: Any, *, method: str, theta: Sequence[float], step: int) -
         "train_mean": point.approximation.posterior.mean.round(4),
         "mean": point.mean.round(4),
         "positive": point.positive,
+    }
+
+
+def default(table: Any, *, step: int) -> dict[str, Any]:
+    """The classifier without any argument."""
+    data = Digits.of(table, step)
+    model = GaussianProcessClassifier().fit(data.X, data.y)
+    positive = model.predict_proba(data.X_test)[:, 1]
+    return {
+        "log_evidence": model.log_marginal_likelihood_value_,
+        "errors": errors_of(data, positive),
+        "bits": bits_of(data, positive),
+        "positive": positive,
     }
 
 
