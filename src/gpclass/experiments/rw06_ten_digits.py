@@ -257,6 +257,7 @@ EXPERIMENT = Experiment(
     found=found,
     figures=figures,
     remarks={
+        (SOFTMAX, EVIDENCE): "It is -1018.73: the print may be cut and not rounded.",
         (LINEAR, "θ"): "The book's theta divides, as that of its linear probit does (Figure 3.10).",
         (LINEAR, ERROR): "The book averages over samples of the latents (Algorithm 3.4), we by "
         "cubature; a twentieth of a per cent is two or three of 4649 rows.",
