@@ -320,7 +320,9 @@ def test_three_string_labels(multi_class):
 
 @pytest.mark.parametrize("y", [np.linspace(0, 1, 60), np.ones(60), [None] * 60, Y2[:-1]])
 def test_bad_labels(y):
-    with pytest.raises(ValueError, match=r"[Uu]nknown label type|2 or more|missing labels|inconsistent"):
+    with pytest.raises(
+        ValueError, match=r"[Uu]nknown label type|2 or more|missing labels|inconsistent"
+    ):
         fixed().fit(X2, y)
 
 
