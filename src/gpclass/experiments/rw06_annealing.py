@@ -222,8 +222,8 @@ EXPERIMENT = Experiment(
         "The settings of Kuss & Rasmussen's sampler are not in the book. A grid of 6 x 7 points "
         "and the maxima of Figures 3.7 and 3.8. Evidence: annealing from EP's Gaussian, 200 "
         "chains, 200 temperatures (the expectation of the weights does not depend on where it "
-        "starts; at both maxima it is repeated from the prior, 2000 temperatures). Information: elliptical slice "
-        "sampling, 1000 draws. *Very accurate* is taken for less than a nat everywhere on the "
+        "starts; at both maxima it is repeated from the prior, 2000 temperatures). Information: "
+        "elliptical slice sampling, 1000 draws. *Very accurate* is taken for less than a nat everywhere on the "
         f"grid, *almost exclusively* for EP's distance below {SMALL_SHARE:g} of Laplace's."
     ),
     published=(
