@@ -223,8 +223,8 @@ EXPERIMENT = Experiment(
         "and the maxima of Figures 3.7 and 3.8. Evidence: annealing from EP's Gaussian, 200 "
         "chains, 200 temperatures (the expectation of the weights does not depend on where it "
         "starts; at both maxima it is repeated from the prior, 2000 temperatures). Information: "
-        "elliptical slice sampling, 1000 draws. *Very accurate* is taken for less than a nat everywhere "
-        f"on the grid, *almost exclusively* for EP's distance below {SMALL_SHARE:g} of Laplace's."
+        "elliptical slice sampling, 1000 draws. *Very accurate* is taken for less than a nat "
+        f"everywhere on the grid, *almost exclusively* for EP's distance below {SMALL_SHARE:g} of Laplace's."
     ),
     published=(
         Published(ACCURATE, HOLDS, True),
