@@ -224,7 +224,8 @@ EXPERIMENT = Experiment(
         "chains, 200 temperatures (the expectation of the weights does not depend on where it "
         "starts; at both maxima it is repeated from the prior, 2000 temperatures). Information: "
         "elliptical slice sampling, 1000 draws. *Very accurate* is taken for less than a nat "
-        f"everywhere on the grid, *almost exclusively* for EP's distance below {SMALL_SHARE:g} of Laplace's."
+        "everywhere on the grid, *almost exclusively* for EP's distance below "
+        f"{SMALL_SHARE:g} of Laplace's."
     ),
     published=(
         Published(ACCURATE, HOLDS, True),
