@@ -329,7 +329,8 @@ def test_a_warm_start_of_every_method_ends_at_the_same_place():
     for settings in ({}, {"inference": "pl"}, {"inference": "vi"}, {"learning": "em"}):
         cold = gpc(warm_start=True, **settings).fit(X, Y)
         P = cold.predict_proba(X)
-        np.testing.assert_allclose(cold.fit(X, Y).predict_proba(X), P, atol=1e-6)
+        # the second search starts where the first ended, to within 1e-6 nats of the maximum
+        np.testing.assert_allclose(cold.fit(X, Y).predict_proba(X), P, atol=1e-4)
     sampled = gpc(inference=FEW_DRAWS, optimizer=None, warm_start=True).fit(X, Y)
     P = sampled.predict_proba(X)
     # samples are no place to start from: the same draws again
