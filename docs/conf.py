@@ -47,6 +47,7 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+REPRODUCTION = Path(__file__).parent / "reproduction"
 html_theme = "pydata_sphinx_theme"
 html_title = f"gpclass {version}"
 html_theme_options = {
@@ -62,7 +63,7 @@ html_theme_options = {
         for page in (
             "index", "research", "methods", "truth", "quality", "benchmarks", "multiclass",
             "learning-objectives", "notation", "gallery/index",
-            *(f"reproduction/{path.stem}" for path in Path(__file__).parent.glob("reproduction/*.md")),
+            *(f"reproduction/{path.stem}" for path in REPRODUCTION.glob("*.md")),
         )
     },
 }  # fmt: skip

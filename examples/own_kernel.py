@@ -2,8 +2,8 @@
 Your own kernel
 ===============
 
-Any kernel of scikit-learn's kind will do, of any objects. Here it compares pieces of DNA by the words
-of four letters that they share, and finds those that hold a motif. One label in ten is wrong.
+Any kernel of scikit-learn's kind will do, of any objects. Here it compares pieces of DNA by the
+words of four letters that they share, and finds those that hold a motif. One label in ten is wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -67,7 +67,9 @@ assert right > 0.8
 # %%
 # Pieces without and with the motif, by their probability.
 _, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
-ax.hist([P[truth[160:] == c] for c in (0, 1)], bins=np.linspace(0, 1, 11), label=["without", "with"])
+ax.hist(
+    [P[truth[160:] == c] for c in (0, 1)], bins=np.linspace(0, 1, 11), label=["without", "with"]
+)
 ax.set(xlabel="Probability of the motif", ylabel="Pieces")
 ax.legend(frameon=False)
 plt.show()

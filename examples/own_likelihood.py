@@ -2,9 +2,9 @@
 Your own likelihood
 ===================
 
-Samples are tested in pools of five, and a pool is positive when any sample is. With the chance of one
-sample, s(f), that of a pool is 1 - (1 - s(f))^5. Say that as a likelihood, and the latent is about
-single samples.
+Samples are tested in pools of five, and a pool is positive when any sample is. With the chance of
+one sample, s(f), that of a pool is 1 - (1 - s(f))^5. Say that as a likelihood, and the latent is
+about single samples.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,9 @@ mean, variance = model.latent_mean_and_variance(x[:, None])
 sd = np.sqrt(variance)
 low, middle, high = (expit(mean + z * sd) for z in (-1.96, 0.0, 1.96))
 inside = ((low <= prevalence(x)) & (prevalence(x) <= high)).mean()
-print(f"{positive.mean():.0%} of the pools are positive; the interval has the truth on {inside:.0%}")
+print(
+    f"{positive.mean():.0%} of the pools are positive; the interval has the truth on {inside:.0%}"
+)
 assert inside > 0.8
 
 _, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")

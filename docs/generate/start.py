@@ -1,6 +1,6 @@
 """Pictures of docs/index.md and docs/tutorial.md, on the breast-cancer table of scikit-learn.
 
-    python docs/generate/start.py
+python docs/generate/start.py
 """
 
 from pathlib import Path
@@ -11,8 +11,12 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from gpclass import GaussianProcessClassifier
-from gpclass.displays import DecisionSurfaceDisplay, EffectDisplay, ErrorRejectDisplay
-from gpclass.displays import ReliabilityDisplay
+from gpclass.displays import (
+    DecisionSurfaceDisplay,
+    EffectDisplay,
+    ErrorRejectDisplay,
+    ReliabilityDisplay,
+)
 from gpclass.displays.drawing import COLOURS
 from gpclass.estimator.intervals import probability_intervals
 
@@ -41,10 +45,14 @@ def start() -> None:
     found = probability_intervals(model, rows.iloc[order])
     for c, colour, marker in ((0, COLOURS[0], "o"), (1, COLOURS[1], "s")):
         mine = np.flatnonzero(y_new.to_numpy()[order] == model.classes_[c])
-        right.hlines(mine, found.lower[mine, 1], found.upper[mine, 1], color=colour, alpha=0.5, lw=3)
+        right.hlines(
+            mine, found.lower[mine, 1], found.upper[mine, 1], color=colour, alpha=0.5, lw=3
+        )
         right.plot(p[order][mine], mine, marker, color=colour, label=f"was {model.classes_[c]}")
     right.axvline(0.5, color="0.6", lw=1, ls=":")
-    right.set(xlabel="Probability of malignant, with its 95 % interval", yticks=[], xlim=(-0.02, 1.02))
+    right.set(
+        xlabel="Probability of malignant, with its 95 % interval", yticks=[], xlim=(-0.02, 1.02)
+    )
     right.set_title("Twenty new patients", fontsize=10)
     right.legend(frameon=False, loc="lower right")
     made.savefig(PICTURES / "start.png", dpi=110)
@@ -62,7 +70,7 @@ def tutorial() -> None:
     ErrorRejectDisplay.from_estimator(model, X_test, y_test, name=None, ax=axes[1])
     made.savefig(PICTURES / "tutorial_test.png", dpi=110)
     made, axes = figure(2, 8.4, 3.5, sharey=True)
-    for column, ax in zip(("mean texture", "mean concave points"), axes, strict=True):
+    for column, ax in zip(("mean concave points", "mean area"), axes, strict=True):
         EffectDisplay.from_estimator(model, X, column, ax=ax)
     made.savefig(PICTURES / "tutorial_effects.png", dpi=110)
 
