@@ -2,12 +2,10 @@
 
 import ast
 import importlib
-import io
 import json
 import re
 import sys
 import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -100,17 +98,6 @@ def test_the_truth_is_known_well_enough(generate):
         if "bound, lower" in methods:
             assert methods["bound, lower"] < estimate["log_evidence"] + slack, label
             assert methods["bound, upper"] > estimate["log_evidence"] - slack, label
-
-
-@pytest.mark.slow
-def test_the_likelihood_of_the_page_keeps_the_laws_and_prints_what_it_says(generate):
-    page = (DOCS / "methods.md").read_text(encoding="utf-8")
-    *_, example = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
-    (output,) = re.findall(r"^```text\n(.*?)^```$", page, re.S | re.M)
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        exec(compile(example, "methods.md", "exec"), {"__name__": "example"})
-    assert printed.getvalue() == output
 
 
 def test_laplace_refuses_the_likelihood_of_the_page(generate):
