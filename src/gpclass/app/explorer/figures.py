@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpclass.app.explorer.state import Setting, Shown, Surface
+from gpclass.app.explorer.state import PLACES, Setting, Shown, Surface
 from gpclass.app.explorer.subjects import Subject
 from gpclass.displays.drawing import COLOURS
 from gpclass.linalg import Array
@@ -90,7 +90,7 @@ def plane(subject: Subject, shown: Shown, a: int, b: int) -> Drawing:
 
 def surface(subject: Subject, setting: Setting, found: Surface | None) -> Drawing:
     """The evidence over two sliders, if it was found, and the point where these are."""
-    a, b = (0, min(1, len(subject.parameters) - 1)) if found is None else found.places
+    a, b = PLACES if found is None else found.places
     data: list[Drawing] = []
     if found is not None:
         top = float(np.nanmax(found.values))
@@ -103,8 +103,7 @@ def surface(subject: Subject, setting: Setting, found: Surface | None) -> Drawin
                 "z": nulls(heights),
                 "zmin": top - DEPTH,
                 "zmax": top,
-                "colorscale": "Blues",
-                "reversescale": False,
+                "colorscale": [[0.0, "#ffffff"], [1.0, COLOURS[0]]],
                 "ncontours": 12,
                 "colorbar": {"title": {"text": "nats"}, "thickness": 12},
             }

@@ -6,15 +6,12 @@ from typing import Any, Final
 import numpy as np
 
 from gpclass.app.explorer import figures
-from gpclass.app.explorer.state import Explorer, Setting, Shown, Surface
-from gpclass.app.explorer.subjects import Subject
+from gpclass.app.explorer.state import PLACES, Explorer, Setting, Shown, Surface
+from gpclass.app.explorer.subjects import Subject, families
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference import METHODS
 from gpclass.likelihoods import LIKELIHOODS
 
 STEP: Final = 0.05
-# What a browser waits for after the last move before it asks, in seconds.
-PAUSE: Final = 0.05
 METHOD_NAMES: Final = {
     "laplace": "Laplace",
     "ep": "EP",
@@ -28,8 +25,7 @@ body { font: 16px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; 
 h1 { font-size: 1.5rem; margin: .2rem 0 } h2 { font-size: 1.05rem; margin: .6rem 0 .2rem }
 fieldset { border: 1px solid #bbb; border-radius: 6px; margin: .5rem 0; min-width: 0 }
 .choices label { margin-right: 1rem; white-space: nowrap }
-.slider { margin: .35rem 0 } .slider .dash-input-container { display: block; width: 100%;
-  border: 0; height: 2rem } .slider input { width: 100%; height: 2rem; margin: 0 }
+.slider { padding: .3rem .7rem; min-width: 0 }
 .sliders, .grid { display: grid; gap: .3rem 1.2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)) }
 .sliders { max-height: 26rem; overflow-y: auto }
@@ -78,12 +74,7 @@ def make_app(subject: Subject) -> Any:
 def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
     n = subject.problem.n_rows
     scored = "each row left out in turn" if subject.X_new is None else f"{len(subject.X_new)} test"
-    method = next(
-        name for name, kind in METHODS.items() if type(subject.problem.inference) is kind
-    )
-    likelihood = next(
-        name for name, kind in LIKELIHOODS.items() if type(subject.problem.likelihood) is kind
-    )
+    method, likelihood = families(subject.problem)
     sections = [
         _section(html, dcc, "Probabilities", "probabilities"),
         _section(html, dcc, "Error-reject curve", "error-reject"),
@@ -100,7 +91,10 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
             for start, axis in enumerate("xy")
         ]
         sections.append(
-            _section(html, dcc, "Posterior mean", "plane", html.Div(pickers, className="columns"))
+            _section(
+                html, dcc, "Posterior mean, the other columns at their median", "plane",
+                html.Div(pickers, className="columns"),
+            )  # fmt: skip
         )
     below = [html.H2("The least certain predictions"), html.Div(id="pictures")]
     return html.Main(
@@ -144,50 +138,54 @@ def _choices(html: Any, dcc: Any, title: str, name: str, words: dict[str, str], 
 
 def _slider(html: Any, dcc: Any, k: int, subject: Subject) -> Any:
     one = subject.parameters[k]
-    said = html.Label([one.label, " = ", html.Output(id=f"said-{k}")], htmlFor=f"slider-{k}")
-    bar = dcc.Input(
-        id=f"slider-{k}", type="range", value=one.start, min=one.low, max=one.high, step=STEP,
-        debounce=PAUSE,
+    said = html.Span(one.label, id=f"label-{k}")
+    ends = {one.low: f"{one.low:g}", one.high: f"{one.high:g}"}
+    bar = dcc.Slider(
+        id=f"slider-{k}", min=one.low, max=one.high, step=STEP, value=one.start, marks=ends,
+        updatemode="mouseup",
     )  # fmt: skip
-    return html.Div([said, bar], className="slider")
+    return html.Div(
+        [said, bar], className="slider", role="group", **{"aria-labelledby": f"label-{k}"}
+    )
 
 
 def setting_of(values: list[Any], method: str, likelihood: str) -> Setting:
-    """The setting of what the page sends: a range sends text, or a number at the start."""
+    """The setting of what the page sends."""
     return Setting(tuple(round(float(v), 6) for v in values), method, likelihood)
 
 
 def _connect(dash: Any, app: Any, explorer: Explorer) -> None:
-    Input, Output, State = dash.Input, dash.Output, dash.State
+    Input, Output = dash.Input, dash.Output
     subject = explorer.subject
     sliders = [Input(f"slider-{k}", "value") for k in range(len(subject.parameters))]
-    moved = [sliders, Input("method", "value"), Input("likelihood", "value")]
+    moved = {
+        "values": sliders,
+        "method": Input("method", "value"),
+        "likelihood": Input("likelihood", "value"),
+    }
 
     shown = [Output("numbers", "children"), Output("message", "children")]
-    shown += [Output(f"said-{k}", "children") for k in range(len(sliders))]
     shown += [Output("probabilities", "figure"), Output("error-reject", "figure")]
     if subject.picture:
         shown.append(Output("pictures", "children"))
 
-    @app.callback(*shown, *moved)  # type: ignore[untyped-decorator]
+    @app.callback(output=shown, inputs=moved)  # type: ignore[untyped-decorator]
     def answer(values: list[Any], method: str, likelihood: str) -> list[Any]:
-        setting = setting_of(values, method, likelihood)
-        said = [f"{value:.2f}" for value in setting.values]
         try:
-            found = explorer.at(setting)
+            found = explorer.at(setting_of(values, method, likelihood))
         except (ValueError, ArithmeticError, NotPositiveDefiniteError) as error:
-            rest = [dash.no_update] * (len(shown) - 2 - len(said))
-            return [[], str(error), *said, *rest]
+            return [[], str(error), *[dash.no_update] * (len(shown) - 2)]
         message = "" if found.outcome.converged else f"{method} {found.outcome.value}."
         drawn = [figures.probabilities(subject, found), figures.error_reject(found)]
         if subject.picture:
             drawn.append(_pictures(dash.html, subject, found))
-        return [_numbers(dash.html, found), message, *said, *drawn]
+        return [_numbers(dash.html, found), message, *drawn]
 
     if len(subject.columns) > 1 and subject.picture is None:
 
         @app.callback(  # type: ignore[untyped-decorator]
-            Output("plane", "figure"), *moved, Input("column-x", "value"), Input("column-y", "value")
+            output=Output("plane", "figure"),
+            inputs=moved | {"a": Input("column-x", "value"), "b": Input("column-y", "value")},
         )
         def draw_plane(values: list[Any], method: str, likelihood: str, a: int, b: int) -> Any:
             try:
@@ -197,19 +195,21 @@ def _connect(dash: Any, app: Any, explorer: Explorer) -> None:
             return figures.plane(subject, found, a, b)
 
     if len(subject.parameters) > 1:
-        now = [State(one.component_id, one.component_property) for one in sliders]
-        _connect_surface(dash, app, explorer, sliders, now)
+        _connect_surface(dash, app, explorer, moved)
 
 
-def _connect_surface(dash: Any, app: Any, explorer: Explorer, sliders: Any, now: Any) -> None:
+def _connect_surface(dash: Any, app: Any, explorer: Explorer, moved: dict[str, Any]) -> None:
     Input, Output, State = dash.Input, dash.Output, dash.State
+    now = {
+        "values": [State(one.component_id, "value") for one in moved["values"]],
+        "method": State("method", "value"),
+        "likelihood": State("likelihood", "value"),
+    }
 
     @app.callback(  # type: ignore[untyped-decorator]
-        Output("found", "data"),
-        Input("compute", "n_clicks"),
-        now,
-        State("method", "value"),
-        State("likelihood", "value"),
+        output=Output("found", "data"),
+        inputs={"clicks": Input("compute", "n_clicks")},
+        state=now,
         running=[
             (Output("compute", "disabled"), True, False),
             (Output("compute", "children"), "Computing …", "Compute the surface"),
@@ -230,12 +230,8 @@ def _connect_surface(dash: Any, app: Any, explorer: Explorer, sliders: Any, now:
         }
 
     @app.callback(  # type: ignore[untyped-decorator]
-        Output("surface", "figure"),
-        Output("surface-note", "children"),
-        sliders,
-        Input("method", "value"),
-        Input("likelihood", "value"),
-        Input("found", "data"),
+        output=[Output("surface", "figure"), Output("surface-note", "children")],
+        inputs=moved | {"data": Input("found", "data")},
     )
     def draw(values: list[Any], method: str, likelihood: str, data: Any) -> Any:
         setting = setting_of(values, method, likelihood)
@@ -243,9 +239,8 @@ def _connect_surface(dash: Any, app: Any, explorer: Explorer, sliders: Any, now:
             note = "" if data is None else f" {data['error']}"
             return figures.surface(explorer.subject, setting, None), note
         then = Setting(tuple(data["setting"][0]), *data["setting"][1:])
-        grid = Surface(
-            (0, 1), *(np.array(data[name], dtype=float) for name in ("x", "y", "values"))
-        )
+        arrays = (np.array(data[name], dtype=float) for name in ("x", "y", "values"))
+        grid = Surface(PLACES, *arrays)
         there = [f"{METHOD_NAMES[then.method]}, {then.likelihood}"]
         if then.values[2:] != setting.values[2:]:
             there.append("at other values of the other sliders")

@@ -1,6 +1,7 @@
 """The command ``gpclass explore``, and the server behind it."""
 
 import ipaddress
+import logging
 import socket
 import sys
 from importlib import import_module
@@ -52,6 +53,8 @@ def serve(app: Any, host: str = HOST, port: int = PORT) -> None:
                 "the data and can make it compute, without a password and without encryption.",
                 file=sys.stderr,
             )
+        # one line a request says nothing to who moves a slider
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)
         server = make_server(host, port, app.server, threaded=True, fd=taken.fileno())
         print(f"explorer: http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
         try:

@@ -23,6 +23,8 @@ from gpclass.linalg import Array
 # Points along each side of the evidence surface, and of the plane of the posterior mean.
 SURFACE_POINTS: Final = 9
 PLANE_POINTS: Final = 25
+# Sliders of the surface's x and y: log l and log sigma_f where these are all, as in RW06 Figure 3.7.
+PLACES: Final = (1, 0)
 
 
 class Setting(NamedTuple):
@@ -130,7 +132,7 @@ class Explorer:
     >>> from gpclass.app.explorer.subjects import subject
     >>> shown = Explorer(subject("iris")).at(Setting((1.0, 0.7), "laplace", "probit"))
     >>> shown.errors, round(shown.log_evidence, 1)
-    (5, -25.7)
+    (6, -24.2)
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -191,7 +193,7 @@ class Explorer:
             time.perf_counter() - start,
         )
 
-    def surface(self, setting: Setting, places: tuple[int, int] = (0, 1)) -> Surface:
+    def surface(self, setting: Setting, places: tuple[int, int] = PLACES) -> Surface:
         """The evidence over the whole length of two sliders, the others as they are.
 
         Rows are walked to and fro, so that each point starts from the sites of a neighbour.

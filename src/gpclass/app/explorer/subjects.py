@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
-from gpclass.inference import Laplace
+from gpclass.inference import METHODS, Laplace
 from gpclass.learning import BinaryProblem
-from gpclass.likelihoods import Probit
+from gpclass.likelihoods import LIKELIHOODS, Probit
 from gpclass.linalg import Array
 from gpclass.priors import Dense, DensePrior, PriorForm
 
@@ -144,6 +144,19 @@ def subject(name: str, target: str | None = None, positive: str | None = None) -
     return _of_table(name, target, positive)
 
 
+def families(problem: BinaryProblem) -> tuple[str, str]:
+    """Names of a problem's method and likelihood; ValueError where the page offers none of them."""
+    names = []
+    for one, known in ((problem.inference, METHODS), (problem.likelihood, LIKELIHOODS)):
+        name = next((name for name, kind in known.items() if type(one) is kind), None)
+        if name is None:
+            raise ValueError(
+                f"the model has {type(one).__name__}, and the explorer offers {', '.join(known)}."
+            )
+        names.append(name)
+    return names[0], names[1]
+
+
 def _of_model(path: Path, positive: str | None) -> Subject:
     from gpclass.app.model_file import load_model
     from gpclass.estimator.labels import labels_of_theta
@@ -163,6 +176,7 @@ def _of_model(path: Path, positive: str | None) -> Subject:
             f"{path} has one model of all {len(known)} classes, and the explorer shows two: fit "
             "with --multi-class one_vs_rest, or explore the data set by its name."
         )
+    families(problem)
     X = problem.inputs
     n_kernel = problem.hyperparameters.n_kernel
     if n_kernel == 0:
