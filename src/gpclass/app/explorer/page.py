@@ -92,9 +92,12 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
         ]
         sections.append(
             _section(
-                html, dcc, "Posterior mean, the other columns at their median", "plane",
+                html,
+                dcc,
+                "Posterior mean, the other columns at their median",
+                "plane",
                 html.Div(pickers, className="columns"),
-            )  # fmt: skip
+            )
         )
     below = [html.H2("The least certain predictions"), html.Div(id="pictures")]
     return html.Main(

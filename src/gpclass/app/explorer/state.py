@@ -23,7 +23,7 @@ from gpclass.linalg import Array
 # Points along each side of the evidence surface, and of the plane of the posterior mean.
 SURFACE_POINTS: Final = 9
 PLANE_POINTS: Final = 25
-# Sliders of the surface's x and y: log l and log sigma_f where these are all, as in RW06 Figure 3.7.
+# Sliders of the surface's x and y: log l and log sigma_f where these are all (RW06 Figure 3.7).
 PLACES: Final = (1, 0)
 
 

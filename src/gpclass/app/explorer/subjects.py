@@ -106,7 +106,7 @@ class KeptDistances(PriorForm):
 
 
 def _covariance(kernel: Any, squared: Array) -> Array:
-    K = np.multiply(squared, -0.5 / kernel.k2.length_scale**2)
+    K: Array = np.multiply(squared, -0.5 / kernel.k2.length_scale**2)
     np.exp(K, out=K)
     K *= kernel.k1.constant_value
     return K
