@@ -56,9 +56,9 @@ def browser():
 
 
 def seen(browser, selector):
-    """Text of an element, empty while it is not there."""
-    found = browser.find_elements("css selector", selector)
-    return browser.execute_script("return arguments[0].textContent", found[0]) if found else ""
+    """Text of an element, empty while it is not there; in one step, as answers replace elements."""
+    script = "const e = document.querySelector(arguments[0]); return e ? e.textContent : ''"
+    return browser.execute_script(script, selector)
 
 
 def wait(condition):
@@ -82,8 +82,11 @@ def expected(log_deviation, log_length, method):
     )
 
 
-def numbers(browser):
-    return tuple(seen(browser, f"#number-{name}") for name in ("evidence", "loss", "errors"))
+def wait_for_numbers(browser, *setting):
+    """Until the page has the library's numbers at a setting."""
+    right = expected(*setting)
+    names = ("evidence", "loss", "errors")
+    wait(lambda: tuple(seen(browser, f"#number-{name}") for name in names) == right)
 
 
 def press(browser, *keys):
@@ -105,18 +108,18 @@ def focus(browser, role):
 def test_numbers_follow_the_keyboard_and_are_the_librarys(browser, address):
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
     browser.get(address)
-    wait(lambda: numbers(browser) == expected(1.0, 0.69, "laplace"))
+    wait_for_numbers(browser, 1.0, 0.69, "laplace")
     focus(browser, "slider")
     press(browser, keys.ARROW_RIGHT, keys.ARROW_RIGHT)
-    wait(lambda: numbers(browser) == expected(1.1, 0.69, "laplace"))
+    wait_for_numbers(browser, 1.1, 0.69, "laplace")
     browser.find_element("css selector", "#method input[value=ep]").click()
-    wait(lambda: numbers(browser) == expected(1.1, 0.69, "ep"))
+    wait_for_numbers(browser, 1.1, 0.69, "ep")
     # a method without that likelihood says so, and the page goes on
     browser.find_element("css selector", "#likelihood input[value=threshold]").click()
     browser.find_element("css selector", "#method input[value=laplace]").click()
     wait(lambda: "cannot use" in seen(browser, "#message"))
     browser.find_element("css selector", "#likelihood input[value=probit]").click()
-    wait(lambda: numbers(browser) == expected(1.1, 0.69, "laplace"))
+    wait_for_numbers(browser, 1.1, 0.69, "laplace")
     assert seen(browser, "#message") == ""
 
 

@@ -195,7 +195,7 @@ def _of_model(path: Path, positive: str | None) -> Subject:
 def _range(start: float, low: float, high: float) -> tuple[float, float, float]:
     """A start within its bounds, and the ends of its slider."""
     start = float(np.clip(start, low, high))
-    return round(start, 2), round(max(start - REACH, low), 2), round(min(start + REACH, high), 2)
+    return round(start, 3), round(max(start - REACH, low), 3), round(min(start + REACH, high), 3)
 
 
 def _of_digits() -> Subject:
