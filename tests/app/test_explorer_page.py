@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import numpy as np
 import pytest
@@ -121,6 +123,14 @@ def test_numbers_follow_the_keyboard_and_are_the_librarys(browser, address):
     browser.find_element("css selector", "#likelihood input[value=probit]").click()
     wait_for_numbers(browser, 1.1, 0.69, "laplace")
     assert seen(browser, "#message") == ""
+
+
+def test_another_name_of_the_machine_is_refused(address):
+    assert urllib.request.urlopen(address, timeout=PATIENCE).status == 200
+    rebound = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
+    with pytest.raises(urllib.error.HTTPError, match="400") as refused:
+        urllib.request.urlopen(rebound, timeout=PATIENCE)
+    refused.value.close()
 
 
 def test_the_surface_is_drawn_when_asked_for(browser, address):

@@ -47,7 +47,10 @@ def serve(app: Any, host: str = HOST, port: int = PORT) -> None:
     make_server = import_module("werkzeug.serving").make_server
     with socket.create_server((host, port)) as taken:
         port = taken.getsockname()[1]
-        if not is_local(host):
+        if is_local(host):
+            # a page of the internet could name this machine by a domain of its own
+            app.server.config["TRUSTED_HOSTS"] = [host, "localhost"]
+        else:
             print(
                 f"gpclass: served at {host}: whoever reaches this machine over the network sees "
                 "the data and can make it compute, without a password and without encryption.",
