@@ -15,6 +15,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from gpclass._version import __version__
+from gpclass.app.explorer.serve import explore
 from gpclass.app.options import (
     DATA_SETS,
     Data,
@@ -69,6 +70,7 @@ app = typer.Typer(
 
 
 app.command()(reproduce)
+app.command(epilog=DATA_SETS)(explore)
 
 
 def _print_version(show: bool) -> None:

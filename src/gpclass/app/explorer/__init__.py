@@ -1,0 +1,1 @@
+"""``gpclass explore``: a local page where hyperparameters, method and likelihood are moved."""

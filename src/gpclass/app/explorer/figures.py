@@ -1,0 +1,139 @@
+"""The drawings of the page: plain dictionaries, as plotly.js takes them, from what was computed."""
+
+import base64
+import io
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from gpclass.app.explorer.state import PLACES, Setting, Shown, Surface
+from gpclass.app.explorer.subjects import Subject
+from gpclass.displays.drawing import COLOURS
+from gpclass.linalg import Array
+
+Drawing = dict[str, Any]
+# Below the largest evidence by more than this, in nats, the surface has one colour.
+DEPTH: Final = 30.0
+# Pictures of the rows with the least certain predictions.
+PICTURES: Final = 12
+
+
+def _drawing(data: list[Drawing], x: str, y: str, **layout: Any) -> Drawing:
+    given: Drawing = {
+        "margin": {"l": 56, "r": 12, "t": 12, "b": 48},
+        "font": {"family": "system-ui, sans-serif", "size": 13},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "xaxis": {"title": {"text": x}, "zeroline": False},
+        "yaxis": {"title": {"text": y}, "zeroline": False},
+        # zoom stays while sliders move
+        "uirevision": "stays",
+    }
+    for name, value in layout.items():
+        given[name] = given.get(name, {}) | value if isinstance(value, dict) else value
+    return {"data": data, "layout": given}
+
+
+def probabilities(subject: Subject, shown: Shown) -> Drawing:
+    """Histograms of the probability of the second class, one for each label."""
+    bins = np.linspace(0.0, 1.0, 21)
+    data = []
+    for label, name, colour in zip((-1, 1), subject.classes, COLOURS, strict=False):
+        counts = np.histogram(shown.positive[shown.labels == label], bins)[0]
+        bar = {"x": (bins[:-1] + 0.025).tolist(), "y": counts.tolist(), "width": 0.05}
+        data.append({"type": "bar", "name": name, "marker": {"color": colour}, **bar})
+    return _drawing(
+        data, f"probability of {subject.classes[1]}", "rows", barmode="stack",
+        xaxis={"range": [0, 1]},
+    )  # fmt: skip
+
+
+def error_reject(shown: Shown) -> Drawing:
+    """Error rate of the rows that are kept as the least certain are rejected."""
+    curve = shown.curve
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": (100.0 * curve.reject_fraction).tolist(),
+        "y": (100.0 * curve.error_rate).tolist(),
+        "line": {"color": COLOURS[0]},
+    }
+    return _drawing([line], "rejected, %", "error of the others, %", yaxis={"rangemode": "tozero"})
+
+
+def plane(subject: Subject, shown: Shown, a: int, b: int) -> Drawing:
+    """The posterior mean over two columns, and the training rows."""
+    x, y, mean = shown.plane(a, b)
+    X, labels = shown.problem.inputs, shown.problem.labels
+    reach = float(np.abs(mean).max()) or 1.0
+    data: list[Drawing] = [
+        {
+            "type": "contour",
+            "x": x.tolist(),
+            "y": y.tolist(),
+            "z": mean.tolist(),
+            "zmin": -reach,
+            "zmax": reach,
+            # from the colour of the first class to that of the second
+            "colorscale": [[0.0, COLOURS[0]], [0.5, "#ffffff"], [1.0, COLOURS[1]]],
+            "opacity": 0.75,
+            "colorbar": {"title": {"text": "mean"}, "thickness": 12},
+        }
+    ]
+    for label, name, colour in zip((-1, 1), subject.classes, COLOURS, strict=False):
+        rows = labels == label
+        marker = {"color": colour, "size": 5, "line": {"color": "#ffffff", "width": 0.7}}
+        points = {"x": X[rows, a].tolist(), "y": X[rows, b].tolist(), "marker": marker}
+        data.append({"type": "scatter", "mode": "markers", "name": name, **points})
+    return _drawing(data, subject.columns[a], subject.columns[b])
+
+
+def surface(subject: Subject, setting: Setting, found: Surface | None) -> Drawing:
+    """The evidence over two sliders, if it was found, and the point where these are."""
+    a, b = PLACES if found is None else found.places
+    data: list[Drawing] = []
+    if found is not None:
+        top = float(np.nanmax(found.values))
+        heights = np.maximum(found.values, top - DEPTH)
+        data.append(
+            {
+                "type": "contour",
+                "x": found.x.tolist(),
+                "y": found.y.tolist(),
+                "z": nulls(heights),
+                "zmin": top - DEPTH,
+                "zmax": top,
+                "colorscale": [[0.0, "#ffffff"], [1.0, COLOURS[0]]],
+                "ncontours": 12,
+                "colorbar": {"title": {"text": "nats"}, "thickness": 12},
+            }
+        )
+    here = {"x": [setting.values[a]], "y": [setting.values[b]]}
+    marker = {"symbol": "star", "size": 16, "color": COLOURS[1], "line": {"color": "#ffffff"}}
+    data.append({"type": "scatter", "mode": "markers", "name": "here", "marker": marker, **here})
+    one, other = subject.parameters[a], subject.parameters[b]
+    return _drawing(
+        data, one.label, other.label, showlegend=False,
+        xaxis={"range": [one.low, one.high]}, yaxis={"range": [other.low, other.high]},
+    )  # fmt: skip
+
+
+def nulls(values: Array) -> list[list[float | None]]:
+    """Lists with None for NaN, which JSON does not have."""
+    return [[float(v) if np.isfinite(v) else None for v in row] for row in values]
+
+
+def pictures(subject: Subject, shown: Shown) -> list[tuple[str, str]]:
+    """Addresses and captions of the pictures with the least certain predictions."""
+    if subject.picture is None:
+        return []
+    image = import_module("matplotlib.image")
+    X = subject.problem.inputs if subject.X_new is None else subject.X_new
+    found = []
+    for i in shown.least_certain(PICTURES):
+        file = io.BytesIO()
+        image.imsave(file, X[i].reshape(subject.picture), cmap="gray_r", format="png")
+        address = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+        own = subject.classes[int(shown.labels[i] > 0)]
+        found.append((address, f"{own}: P({subject.classes[1]}) = {shown.positive[i]:.2f}"))
+    return found
