@@ -267,7 +267,7 @@ def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows():
         np.testing.assert_allclose(near.gradient, exact.gradient, atol=atol * largest)
 
 
-FINE = SearchSettings(gain=1e-10, tied_gain=1e-8, slack=1e-13)
+FINE = SearchSettings(gain=1e-10, slack=1e-13)
 
 
 @pytest.mark.parametrize("inference", [EP(), Laplace()], ids=["ep", "laplace"])

@@ -26,8 +26,7 @@ class SearchSettings:
     L-BFGS-B ends where a step gains less than ``gain`` nats or at a projected gradient ``gtol``,
     or after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a
     gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
-    the objective's relative ``noise``; the gradient, whose noise is as small, can. Where vectors
-    first move together, that is to ``tied_gain``.
+    the objective's relative ``noise``; the gradient, whose noise is as small, can.
 
     From ``few_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, and from
     ``many_rows`` on to ``learning_tol`` after it, where a step that promises less than ``slack``
@@ -42,7 +41,6 @@ class SearchSettings:
     """
 
     gain: float = 1e-6
-    tied_gain: float = 1e-3
     gtol: float = 1e-5
     max_evaluations: int = 1000
     max_refinements: int = 8
@@ -200,7 +198,7 @@ def _tied(objective: Objective, start: Array, settings: SearchSettings) -> Array
         np.zeros(ties.shape[1]),
         None,
         settings,
-        settings.tied_gain,
+        settings.gain,
         settings.gtol,
     )
     return start + ties @ found.theta
