@@ -279,7 +279,7 @@ def test_a_search_ends_where_nothing_is_left_to_gain(inference, lengths):
     problem = BinaryProblem(ConstantKernel(1.0) * RBF(lengths), X, y, Probit(), inference)
     found = learn(problem)
     # with EP the variance runs along a ridge up to its bound, hence no smaller a slope
-    assert np.abs(problem.evaluate(found.runs[0].end).gradient).max() < 2e-3
+    assert np.abs(problem.evaluate(found.runs[0].end).gradient).max() < 1e-2
     if np.ndim(lengths) == 0:  # one maximum
         assert found.log_evidence == pytest.approx(learn(problem, FINE).log_evidence, abs=1e-5)
 
