@@ -55,11 +55,9 @@ def _at_setting(setting: Setting, X: Array) -> tuple[Array, Array]:
     _, problem, posterior = setting
     if not isinstance(posterior, SitePosterior):
         raise ValueError("the gradient needs a Gaussian posterior: inference='mcmc' has samples")
-    kernel, inputs, factor = problem.kernel, problem.inputs, posterior.factor
+    kernel, inputs = problem.kernel, problem.inputs
     p, slope = np.empty(len(X)), np.empty(X.shape)
-    n = len(posterior.mean_weights)
-    # what no variance leaves of unit vectors
-    R = -factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
+    R = explained_precision(posterior)
     for rows in blocks(len(X), CHUNK):
         Z = X[rows]
         K_cross, k_diag = cross_covariance(problem, Z)
@@ -116,11 +114,20 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
     return slope
 
 
-def explained_precisions(posterior: LatentPosterior) -> Array:
-    """F of shape (n, C, n, C): ``S_cd = [c = d] k_c(z, z) - k_c^T F_cd k_d`` at new inputs.
+def explained_precision(posterior: SitePosterior) -> Array:
+    """R of shape (n, n): the latent variance is ``k(z, z) - k^T R k`` (RW06 eq. 3.24).
 
     Minus what the posterior leaves of inputs whose covariances are unit vectors and that have no
     variance of their own.
+    """
+    n = len(posterior.mean_weights)
+    return -posterior.factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
+
+
+def explained_precisions(posterior: LatentPosterior) -> Array:
+    """F of shape (n, C, n, C): ``S_cd = [c = d] k_c(z, z) - k_c^T F_cd k_d`` at new inputs.
+
+    As `explained_precision`, of the classes.
     """
     n = len(posterior.mean_weights)
     return -posterior.joint(np.eye(n), np.zeros((n, n)))[1]

@@ -8,19 +8,17 @@ import numpy as np
 from gpclass.estimator.export.graph import Array, Graph
 from gpclass.estimator.export.integrals import Latents
 from gpclass.estimator.export.kernels import cross_nodes, diagonal_nodes
-from gpclass.estimator.slopes import explained_precisions
+from gpclass.estimator.slopes import explained_precision, explained_precisions
 from gpclass.priors.coupled import CoupledFactor
 
 
 def binary_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> tuple[str, str]:
     """Mean and variance of the latent at new rows, each (m, 1) (RW06 eq. 3.21 and 3.24)."""
     X = np.asarray(problem.inputs)
-    n = len(X)
     K = cross_nodes(graph, problem.kernel, X, Z)
     mean = graph.op("MatMul", K, posterior.mean_weights[:, None])
-    # what no variance leaves of unit vectors
-    R = -posterior.factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
-    return mean, _left(graph, diagonal_nodes(graph, problem.kernel, X, Z), K, R)
+    prior = diagonal_nodes(graph, problem.kernel, X, Z)
+    return mean, _left(graph, prior, K, explained_precision(posterior))
 
 
 def class_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> Latents:
