@@ -353,14 +353,14 @@ EXPERIMENT = Experiment(
     found=found,
     figures=figures,
     remarks={
-        ("Log. PEP", "Can."): "the failure is the implementation's: converged EP with exact "
-        "moments has none.",
+        ("Log. PEP", "Can."): "not the approximation's: converged EP with exact moments has no "
+        "such error. Whether ten plain iterations have it is in the row as they ran it.",
         ("Log. PEP", AVERAGE): "by the cancer table.",
         "": "not known. The paper's one division into folds may lie outside of the range of "
         "five; its search is another one (from the same start), and epsilon is not printed.",
-        "NT PEP": "the failures are the implementation's: EP with the noisy threshold has proper "
-        "fixed points with sites of negative precision, which the library keeps. What happens "
-        "where these are replaced is in the rows below.",
+        "NT PEP": "not the approximation's: EP with the noisy threshold has proper fixed points "
+        "with sites of negative precision, which the library keeps. Whether replacing these gives "
+        "the published errors is in the rows as they ran it.",
         "NT PEP" + PLAIN: "how far this goes may depend on the number that replaces a negative "
         "variance, which is not printed; see the row where the precision is small instead.",
     },
