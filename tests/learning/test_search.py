@@ -277,11 +277,12 @@ def test_a_search_ends_where_nothing_is_left_to_gain(inference, lengths):
     X = rng.standard_normal((50, 4))
     y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.standard_normal(50) > 0, 1.0, -1.0)
     problem = BinaryProblem(ConstantKernel(1.0) * RBF(lengths), X, y, Probit(), inference)
-    found = learn(problem)
+    found, fine = learn(problem), learn(problem, FINE)
+    assert found.runs[0].n_evaluations <= fine.runs[0].n_evaluations
     # with EP the variance runs along a ridge up to its bound, hence no smaller a slope
     assert np.abs(problem.evaluate(found.runs[0].end).gradient).max() < 1e-2
-    if np.ndim(lengths) == 0:  # one maximum
-        assert found.log_evidence == pytest.approx(learn(problem, FINE).log_evidence, abs=1e-5)
+    if np.ndim(lengths) == 0 or isinstance(inference, Laplace):  # else there are several maxima
+        assert found.log_evidence == pytest.approx(fine.log_evidence, abs=1e-5)
 
 
 def test_the_best_point_is_not_evaluated_again():
