@@ -56,8 +56,8 @@ reproduction: $(VENV)/.stamp-cli  ## every figure and table of the papers, into 
 	OMP_NUM_THREADS=1 $(BIN)/gpclass reproduce --all --jobs 2 --out docs/reproduction
 
 quality: $(VENV)/.stamp-bench $(VENV)/.stamp-cli  ## the default beside other classifiers on public tables, into docs/quality.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.quality.run $(if $(QUICK),--quick)
-	$(if $(QUICK),,$(BIN)/python -m experiments.quality.page)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality.run $(if $(QUICK),--quick)
+	$(if $(QUICK),,$(BIN)/python -m benchmarks.quality.page)
 
 docs: $(VENV)/.stamp-docs  ## the HTML documentation, in docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build

@@ -1,27 +1,22 @@
-"""The tables of the documentation are what the code does."""
+"""The pages of the documentation say what the code does, and include tables that exist."""
 
 import ast
 import importlib
-import json
 import re
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
-pytestmark = pytest.mark.skipif(
-    not (DOCS / "generate").is_dir(), reason="this copy has no docs folder"
-)
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="this copy has no docs folder")
 
 
 @pytest.fixture
-def generate(monkeypatch):
+def parts(monkeypatch):
     """Import a module beside the pages."""
     before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(DOCS / "generate"))
     monkeypatch.syspath_prepend(str(DOCS / "parts"))
     yield importlib.import_module
     for name in set(sys.modules) - before:
@@ -29,88 +24,38 @@ def generate(monkeypatch):
             del sys.modules[name]
 
 
-# Monte Carlo, and what takes seconds to learn, are left to docs/generate/methods.py.
-QUICK = [
-    '`"laplace"`',
-    pytest.param('`"ep"`, parallel', marks=pytest.mark.slow),
-    '`"bound"`, lower',
-    "`TangentBound`, upper",
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("label", QUICK)
-def test_pairs_are_as_the_table_says(generate, label):
-    methods, blocks = generate("methods"), generate("blocks")
-    written = methods.parsed(blocks.read_block(methods.PAGE, methods.BLOCK))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = list(methods.rows({label: methods.METHODS[label]}))
-    assert found == [row for row in written if row[0] == label]
-
-
-def test_every_pair_has_a_row(generate):
-    methods, blocks = generate("methods"), generate("blocks")
-    written = methods.parsed(blocks.read_block(methods.PAGE, methods.BLOCK))
-    expected = [
-        [label, likelihood]
-        for label in methods.METHODS
-        for likelihood in methods.ONLY.get(label, methods.LIKELIHOODS)
-    ]
-    assert [row[:2] for row in written] == expected
-
-
-def test_the_table_can_be_read_back(generate):
-    methods = generate("methods")
-    rows = [["`a`", "probit", "yes", "no_way [1] <2>", "yes", "other"]]
-    assert methods.parsed(methods.rendered(rows)) == rows
-
-
-def test_what_learning_without_a_gradient_says(generate):
-    methods, blocks = generate("methods"), generate("blocks")
-    written = methods.parsed(blocks.read_block(methods.PAGE, methods.BLOCK))
-    row = next(row for row in written if row[0] == '`"mcmc"`')
-    cells = dict(zip(methods.COLUMNS, row[2:], strict=True))
-    for column in ('learning="evidence"', 'learning="em"'):
-        assert methods.CELLS[column]("mcmc", "probit") == cells[column]
-
-
-def test_truth_is_as_it_was_measured(generate):
-    truth, blocks = generate("truth"), generate("blocks")
-    results = json.loads(truth.RESULTS.read_text())
-    for name, text in truth.tables(results).items():
-        assert blocks.read_block(truth.PAGE, name) == text
-    assert blocks.read_block("methods.md", "choose") == truth.choose_table(results)
-
-
-def test_the_truth_is_known_well_enough(generate):
-    truth = generate("truth")
-    for label, found in json.loads(truth.RESULTS.read_text()).items():
-        estimate = found["truth"]
-        assert estimate["standard_error"] < 0.05, label
-        assert estimate["effective_chains"] > 50, label
-        if "sampling" in found:
-            assert found["sampling"]["outcome"] == "CONVERGED", label
-        # the bounds are bounds, within three standard errors
-        slack = 3 * estimate["standard_error"]
-        methods = {m: q["log_evidence"] for m, q in found["methods"].items()}
-        assert methods["VI"] < estimate["log_evidence"] + slack, label
-        if "bound, lower" in methods:
-            assert methods["bound, lower"] < estimate["log_evidence"] + slack, label
-            assert methods["bound, upper"] > estimate["log_evidence"] - slack, label
-
-
-def test_laplace_refuses_the_likelihood_of_the_page(generate):
-    lapses = generate("lapses").Lapses()
+def test_laplace_refuses_the_likelihood_of_the_page(parts):
+    lapses = parts("lapses").Lapses()
     from gpclass.inference import Laplace
 
     with pytest.raises(ValueError, match="log-concave"):
         Laplace()([[1.0]], [1], lapses)
 
 
-def test_settings_of_the_likelihood_of_the_page(generate):
+def test_settings_of_the_likelihood_of_the_page(parts):
     with pytest.raises(ValueError, match="guess and lapse"):
-        generate("lapses").Lapses(guess=0.0)
+        parts("lapses").Lapses(guess=0.0)
+
+
+INCLUDED = re.compile(
+    r'^```{include} (.*)\n:start-after: "(.*)"\n:end-before: "(.*)"\n```$', re.MULTILINE
+)
+
+
+def test_every_table_that_a_page_includes_is_there():
+    found = 0
+    for page in DOCS.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        included = INCLUDED.findall(text)
+        assert len(included) == text.count("{include}"), page
+        for path, start, end in included:
+            source = (DOCS / path).read_text(encoding="utf-8")
+            assert source.count(start) == 1, (page.name, path, start)
+            table = source.partition(start)[2].partition(end)[0].strip()
+            assert table.startswith("| "), (page.name, path, start)
+            assert table.count("\n") > 1
+        found += len(included)
+    assert found > 15
 
 
 def test_every_outcome_is_explained():

@@ -17,7 +17,7 @@ from helpers import folder
 ROOT = Path(__file__).resolve().parents[1]
 
 pytestmark = pytest.mark.skipif(
-    not (ROOT / "experiments").is_dir(), reason="this copy has no experiments"
+    not (ROOT / "benchmarks").is_dir(), reason="this copy has no benchmarks"
 )
 
 
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.skipif(
 def module(monkeypatch):
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(ROOT))
-    yield lambda name: importlib.import_module(f"experiments.quality.{name}")
+    yield lambda name: importlib.import_module(f"benchmarks.quality.{name}")
     for name in set(sys.modules) - before:
-        if name.startswith("experiments"):
+        if name.startswith("benchmarks.quality"):
             del sys.modules[name]
 
 

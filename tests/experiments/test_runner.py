@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,33 @@ def test_pages_and_summary(tmp_path):
     assert record["pieces"]["add"]["arguments"] == {"x": 1.5, "seed": 2}
     assert record["pieces"]["add"]["seconds"] >= 0.0
     assert record["size"] == "full"
+
+
+def test_tables_and_pieces_that_were_not_run_in_this_form(tmp_path):
+    def tables(results):
+        return {"sums": ("Sums:", ("piece", "sum"), [["add", str(results["add"]["sum"])]])}
+
+    own = replace(toy(), name="toy-2", published=(), figures=lambda _: {}, tables=tables)
+    one = start(own, tmp_path)
+    one.pieces["add"]["origin"] = "they are of commit abc."
+    write_page(one, tmp_path)
+    table = "<!-- table sums -->\n\n| piece | sum |\n| --- | --- |\n| add | 3.5 |\n\n<!-- end -->"
+    page = tmp_path / "toy-2.md"
+    for _ in range(2):
+        assert table in page.read_text()
+        assert (
+            "1 of the pieces were not run in this form: they are of commit abc." in page.read_text()
+        )
+        # the origin is kept where pages are written again
+        write_page(read_run(own, tmp_path), tmp_path)
+    write_summary(tmp_path, ["toy-2"])
+    assert (
+        "no number is published:\n\n| experiment | source | CPU time |"
+        in (tmp_path / INDEX).read_text()
+    )
+    one.left_out["add"] = "lost"
+    write_page(one, tmp_path)
+    assert "## Tables" not in page.read_text()
 
 
 def test_pages_of_the_results_on_record(tmp_path):

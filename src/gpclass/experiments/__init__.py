@@ -1,4 +1,4 @@
-"""The figures, tables and exercises of the papers, run by the library: one file an experiment.
+"""The figures, tables and exercises of the papers, and our own comparisons: one file each.
 
 Each module of MODULES has an `Experiment` called EXPERIMENT; ``gpclass reproduce`` runs them.
 """
@@ -14,6 +14,7 @@ from gpclass.experiments.form import (
     Published,
     Results,
     Size,
+    Table,
     Verdict,
     judge,
     panels,
@@ -27,6 +28,7 @@ __all__ = [
     "Published",
     "Results",
     "Size",
+    "Table",
     "Verdict",
     "experiments",
     "judge",
@@ -54,6 +56,14 @@ MODULES: Final = (
     "kg06_table7",
     "gts19_table1",
     "gts19_example",
+    "ljs23",
+    "truth_binary",
+    "truth_joint",
+    "loo_refits",
+    "average_truth",
+    "average_tables",
+    "em_speed",
+    "pairs",
 )
 
 

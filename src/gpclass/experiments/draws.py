@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from gpclass.experiments.form import Found, Place
@@ -42,7 +43,12 @@ def claims(
     return cells
 
 
+def mean_and_error(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+    """Mean and its standard error, 0 of a single value."""
+    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    return float(np.mean(values)), error
+
+
 def over_draws(values: Sequence[float]) -> Found:
     """Mean, its standard error and the range."""
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-    return Found(float(np.mean(values)), error, (float(np.min(values)), float(np.max(values))))
+    return Found(*mean_and_error(values), (float(np.min(values)), float(np.max(values))))

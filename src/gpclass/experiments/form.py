@@ -1,7 +1,7 @@
 """What an experiment is: published values, pieces of work, what these give, a verdict a cell."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, final
@@ -16,6 +16,8 @@ Size = Literal["quick", "full"]
 Place = tuple[str, str]
 # name of a piece -> what it returned, as JSON gives it back (arrays are lists)
 Results = Mapping[str, Any]
+# caption, head, rows
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 # A value that is not matched is near within this part of the published one, or two last digits.
 NEAR: Final = 0.05
@@ -125,14 +127,14 @@ class Piece:
     cost: float = 1.0
 
 
-def _no_figures(results: Results) -> Mapping[str, "Figure"]:
+def _none(results: Results) -> Mapping[str, Any]:
     return {}
 
 
 @final
 @dataclass(frozen=True)
 class Experiment:
-    """A figure, a table or an exercise of a paper.
+    """A figure, a table or an exercise of a paper, or a comparison of our own.
 
     Parameters
     ----------
@@ -153,6 +155,9 @@ class Experiment:
     remarks : mapping, default={}
         The likely reason of what is not matched: of a (row, column), a row, a column, or "" for
         all others.
+    tables : callable, default=no tables
+        Of the results, where every piece was run: key -> caption, head and rows. Other pages
+        include a table of the experiment's page by its key.
     """
 
     name: str
@@ -162,8 +167,9 @@ class Experiment:
     published: tuple[Published, ...]
     pieces: Callable[[Size], Iterable[Piece]]
     found: Callable[[Results], Mapping[Place, Found | float | bool]]
-    figures: Callable[[Results], Mapping[str, "Figure"]] = _no_figures
+    figures: Callable[[Results], Mapping[str, "Figure"]] = _none
     remarks: Mapping[Place | str, str] = field(default_factory=dict)
+    tables: Callable[[Results], Mapping[str, Table]] = _none
 
     def remark(self, row: str, column: str) -> str:
         """Return the reason given for a cell, empty where there is none."""

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from gpclass.estimator.classifier import GaussianProcessClassifier
-from gpclass.experiments.paper_tables import Fold
+from gpclass.experiments.paper_tables import Fold, error_rate
 from gpclass.inference import EP, Laplace, TangentBound
 from gpclass.kernels import MixedRBF
 from gpclass.likelihoods import Logit, NoisyThreshold
@@ -152,6 +152,17 @@ def svm(fold: Fold, *, hard: bool, seed: int) -> NDArray[Any]:
             "gamma": float(np.log10(2.0 * search.best_params_["gamma"])),
         }
     return np.asarray(search.predict(fold.wide_test))
+
+
+def classical_errors(fold: Fold, seed: int) -> dict[str, float]:
+    """Error rates of nearest neighbours, LDA and the soft SVM."""
+    predicted = {
+        "1-NN": neighbours(fold, (1,), seed),
+        "k-NN": neighbours(fold, NEIGHBOURS, seed),
+        "LDA": discriminant(fold),
+        "SVM-CV(soft)": svm(fold, hard=False, seed=seed),
+    }
+    return {method: error_rate(one, fold.y_test) for method, one in predicted.items()}
 
 
 def svm_ep(fold: Fold, theta: Array, seed: int) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from gpclass.experiments.form import Experiment, Found, Piece, Place, Results, S
 from gpclass.experiments.kg06_methods import (
     HARD_NOISE,
     NEIGHBOURS,
-    discriminant,
+    classical_errors,
     em_ep,
     multiple,
     neighbours,
@@ -25,8 +25,7 @@ from gpclass.experiments.paper_tables import (
     KG06,
     against_published,
     error_rate,
-    fold_of,
-    folds,
+    folds_of,
     of_draws,
     published_errors,
 )
@@ -67,21 +66,19 @@ Errors = dict[str, list[float]]
 
 def classical(frame: Any, name: str, draw: int, folds_run: int) -> Errors:
     """Nearest neighbours, LDA and the SVMs that are chosen by cross-validation."""
-    table = KG06[name].read(frame)
+    table, wanted = KG06[name].read(frame), range(folds_run)
+    raw_folds = folds_of(table, draw, wanted, scaled=False)
     errors: Errors = {}
-    for train, test in list(folds(len(table.y), draw))[:folds_run]:
-        fold, raw = (fold_of(table, train, test, scaled=scaled) for scaled in (True, False))
-        found = {
-            "1-NN": neighbours(fold, (1,), draw),
-            "k-NN": neighbours(fold, NEIGHBOURS, draw),
-            "LDA": discriminant(fold),
+    for fold, raw in zip(folds_of(table, draw, wanted), raw_folds, strict=True):
+        others = {
             "SVM-CV(hard)": svm(fold, hard=True, seed=draw),
-            "SVM-CV(soft)": svm(fold, hard=False, seed=draw),
             "1-NN, columns as they are": neighbours(raw, (1,), draw),
             "k-NN, columns as they are": neighbours(raw, NEIGHBOURS, draw),
         }
-        for method, predicted in found.items():
-            errors.setdefault(method, []).append(error_rate(predicted, fold.y_test))
+        found = classical_errors(fold, draw)
+        found |= {method: error_rate(one, fold.y_test) for method, one in others.items()}
+        for method, error in found.items():
+            errors.setdefault(method, []).append(error)
     return errors
 
 
@@ -91,13 +88,11 @@ def em_ep_rows(frame: Any, name: str, draw: int, folds_run: int) -> dict[str, An
     Footnote 11: a fold starts where the fold before ended, and the model with a length-scale for
     each column where that with one has ended on the same fold.
     """
-    table = KG06[name].read(frame)
     errors: Errors = {row: [] for row in EP_ROWS}
     evidences: dict[str, list[float]] = {row: [] for row in EP_ROWS[:3]}
     soft = hard = None
     failed = 0
-    for train, test in list(folds(len(table.y), draw))[:folds_run]:
-        fold = fold_of(table, train, test)
+    for fold in folds_of(KG06[name].read(frame), draw, range(folds_run)):
         wide = fold.wide, fold.y, fold.wide_test
         n_discrete = fold.codes.shape[1] - fold.n_continuous
         s_soft = em_ep(single(), *wide, soft)
@@ -117,10 +112,8 @@ def em_ep_rows(frame: Any, name: str, draw: int, folds_run: int) -> dict[str, An
 
 def other_gpcs(frame: Any, name: str, method: str, draw: int, folds_run: int) -> dict[str, Any]:
     """GPC-VL, GPC-VU or GPC-L."""
-    table = KG06[name].read(frame)
     errors, evidences, failed = [], [], 0
-    for train, test in list(folds(len(table.y), draw))[:folds_run]:
-        fold = fold_of(table, train, test)
+    for fold in folds_of(KG06[name].read(frame), draw, range(folds_run)):
         one = other_gpc(method, fold)
         errors.append(error_rate(one.predicted, fold.y_test))
         evidences.append(one.log_evidence)
@@ -132,8 +125,7 @@ def discrete_as_numbers(frame: Any, name: str, draw: int, folds_run: int) -> dic
     """GPC-EP(s,soft) with squared differences of the discrete columns in the place of eq. 14."""
     table = KG06[name].read(frame)._replace(discrete=())
     errors, evidences, soft = [], [], None
-    for train, test in list(folds(len(table.y), draw))[:folds_run]:
-        fold = fold_of(table, train, test)
+    for fold in folds_of(table, draw, range(folds_run)):
         one = em_ep(single(), fold.wide, fold.y, fold.wide_test, soft)
         soft = one.theta
         errors.append(error_rate(one.predicted, fold.y_test))

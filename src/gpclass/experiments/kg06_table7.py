@@ -1,29 +1,24 @@
 """KG06 Table 7: error rates on three tables of three classes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gpclass.experiments.form import Experiment, Found, Piece, Place, Results, Size
 from gpclass.experiments.kg06_methods import (
-    NEIGHBOURS,
-    discriminant,
+    classical_errors,
     em_ep,
     fit,
     multiple,
-    neighbours,
     single,
     spread_over_columns,
-    svm,
 )
 from gpclass.experiments.paper_tables import (
     DRAWS,
     FOLDS,
     KG06_CLASSES,
-    Fold,
     against_published,
     error_rate,
-    fold_of,
-    folds,
+    folds_of,
     of_draws,
     published_errors,
 )
@@ -50,31 +45,18 @@ JOINT: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def _folds(frame: Any, name: str, draw: int, wanted: list[int]) -> Iterator[Fold]:
-    table = KG06_CLASSES[name].read(frame)
-    division = list(folds(len(table.y), draw))
-    for k in wanted:
-        yield fold_of(table, *division[k])
-
-
 def classical(frame: Any, name: str, draw: int, folds_run: int) -> dict[str, list[float]]:
     """Nearest neighbours, LDA and the soft SVM."""
     errors: dict[str, list[float]] = {}
-    for fold in _folds(frame, name, draw, list(range(folds_run))):
-        found = {
-            "1-NN": neighbours(fold, (1,), draw),
-            "k-NN": neighbours(fold, NEIGHBOURS, draw),
-            "LDA": discriminant(fold),
-            "SVM-CV(soft)": svm(fold, hard=False, seed=draw),
-        }
-        for method, predicted in found.items():
-            errors.setdefault(method, []).append(error_rate(predicted, fold.y_test))
+    for fold in folds_of(KG06_CLASSES[name].read(frame), draw, range(folds_run)):
+        for method, error in classical_errors(fold, draw).items():
+            errors.setdefault(method, []).append(error)
     return errors
 
 
 def em_ep_rows(frame: Any, name: str, draw: int, fold: int) -> dict[str, Any]:
     """GPC-EP(s,soft), then GPC-EP(m,soft) from where it ended, on one fold."""
-    (part,) = _folds(frame, name, draw, [fold])
+    (part,) = folds_of(KG06_CLASSES[name].read(frame), draw, [fold])
     s_soft = em_ep(single(), part.wide, part.y, part.wide_test, **DIFFERENCES)
     kernel = multiple(part.n_continuous, part.codes.shape[1] - part.n_continuous)
     start = spread_over_columns(kernel, s_soft.theta)
@@ -92,7 +74,7 @@ def em_ep_rows(frame: Any, name: str, draw: int, fold: int) -> dict[str, Any]:
 def joint_rows(frame: Any, name: str, method: str, draw: int, wanted: list[int]) -> dict[str, Any]:
     """One of our joint models, with one length-scale, on some folds."""
     errors, failed = [], 0
-    for fold in _folds(frame, name, draw, wanted):
+    for fold in folds_of(KG06_CLASSES[name].read(frame), draw, wanted):
         one = fit(single(None), fold.wide, fold.y, fold.wide_test, **JOINT[method])
         errors.append(error_rate(one.predicted, fold.y_test))
         failed += not one.converged

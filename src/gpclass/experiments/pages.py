@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpclass._version import __version__
 from gpclass.estimator.progress import duration
-from gpclass.experiments.form import Experiment, Found, Published, Verdict, judge
+from gpclass.experiments.form import Experiment, Found, Published, Table, Verdict, judge
 from gpclass.experiments.runner import Run, plain
 
 if TYPE_CHECKING:
@@ -35,12 +35,13 @@ def write_page(run: Run, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     record = record_of(run)
     name = run.experiment.name
-    pictures = []
+    pictures, tables = [], {}
     if not run.left_out:
+        tables = dict(run.experiment.tables(run.results))
         for i, (caption, figure) in enumerate(run.experiment.figures(run.results).items(), 1):
             pictures.append((f"{name}-{i}", caption))
             _draw(figure, folder / f"{name}-{i}")
-    text = "\n\n".join(_page(run.experiment, record, pictures))
+    text = "\n\n".join(_page(run.experiment, record, tables, pictures))
     (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     (folder / f"{name}.json").write_text(_json(record) + "\n", encoding="utf-8")
     return record
@@ -134,17 +135,27 @@ def counts(record: dict[str, Any]) -> Counter[str]:
 
 
 def _page(
-    one: Experiment, record: dict[str, Any], pictures: list[tuple[str, str]]
+    one: Experiment,
+    record: dict[str, Any],
+    tables: dict[str, Table],
+    pictures: list[tuple[str, str]],
 ) -> Iterator[str]:
     yield f"# {one.title}"
     yield f"{one.source}. Written by `gpclass reproduce {one.name}`."
     if record["size"] == "quick":
         yield f"**{QUICK}**"
     yield f"## Settings\n\n{one.settings}"
-    yield f"## Published and ours\n\n{_cells(record['cells'])}"
+    title = "Published and ours" if one.published else "In short"
+    yield f"## {title}\n\n{_cells(record['cells'])}"
     reasons = [cell for cell in record["cells"] if cell.get("remark")]
     if reasons:
         yield "### What is not matched, and why\n\n" + "\n".join(map(_reason, reasons))
+    if tables:
+        yield "## Tables"
+    for key, (caption, head, rows) in tables.items():
+        text = _table([list(head), ["---"] * len(head), *map(list, rows)])
+        # between the comments, what other pages include
+        yield f"{caption}\n\n<!-- table {key} -->\n\n{text}\n\n<!-- end -->"
     if pictures:
         yield "## Figures"
     for name, caption in pictures:
@@ -164,6 +175,9 @@ def _ending(record: dict[str, Any]) -> Iterator[str]:
     if warned:
         lines = [f"- {n} times {message}" for message, n in warned.most_common(5)]
         yield "## Warnings\n\n" + "\n".join(lines)
+    origins = Counter(piece["origin"] for piece in record["pieces"].values() if "origin" in piece)
+    for origin, n in origins.items():
+        yield f"{n} of the pieces were not run in this form: {origin}"
     yield (
         f"Pieces of work: {len(record['pieces'])}, {duration(record['cpu_seconds'])} of CPU time; "
         f"their seeds, results and seconds are in `{record['experiment']}.json`."
@@ -185,15 +199,20 @@ def _summary(records: list[dict[str, Any]], missing: list[str]) -> Iterator[str]
     verdicts = [verdict.value for verdict in Verdict]
     lines = [["experiment", "source", *verdicts, "CPU time"]]
     lines.append(["---"] * 2 + ["---:"] * (len(verdicts) + 1))
+    own = [["experiment", "source", "CPU time"], ["---", "---", "---:"]]
     for record in records:
-        name, found = record["experiment"], counts(record)
-        time = duration(record["cpu_seconds"])
-        numbers = [str(found[verdict]) for verdict in verdicts]
-        lines.append([f"[{record['title']}]({name}.md)", record["source"], *numbers, time])
+        found, time = counts(record), duration(record["cpu_seconds"])
+        begin = [f"[{record['title']}]({record['experiment']}.md)", record["source"]]
+        if found:
+            lines.append([*begin, *(str(found[verdict]) for verdict in verdicts), time])
+        else:
+            own.append([*begin, time])
     total = sum((counts(record) for record in records), Counter())
     spent = duration(sum(record["cpu_seconds"] for record in records))
     lines.append(["all", "", *(f"**{total[verdict]}**" for verdict in verdicts), spent])
     yield _table(lines)
+    if own[2:]:
+        yield f"Comparisons of our own, for which no number is published:\n\n{_table(own)}"
     for verdict in (Verdict.MISSED, Verdict.NEAR):
         reasons = [
             f"- {record['experiment']}, {_reason(cell)[2:]}"

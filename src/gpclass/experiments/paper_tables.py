@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
@@ -114,6 +114,12 @@ def folds(n: int, draw: int) -> Iterator[tuple[Codes, Codes]]:
     return division
 
 
+def stratified_folds(y: Any, n_folds: int = 5, seed: int = 0) -> list[tuple[Codes, Codes]]:
+    """Training and test rows of folds with the classes in proportion."""
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    return list(splitter.split(np.empty((len(y), 1)), y))
+
+
 class Fold(NamedTuple):
     """Training and test part; ``codes`` have a column for each attribute, ``wide`` one a level.
 
@@ -146,6 +152,15 @@ def fold_of(table: Table, train: Codes, test: Codes, *, scaled: bool = True) -> 
     sizes = codes[:, n:].max(axis=0).astype(int) + 2
     wide, wide_test = (_by_level(X, n, sizes) for X in (codes, codes_test))
     return Fold(codes, codes_test, wide, wide_test, table.y[train], table.y[test], n)
+
+
+def folds_of(
+    table: Table, draw: int, wanted: Iterable[int], *, scaled: bool = True
+) -> Iterator[Fold]:
+    """Some of the ten folds of a table, by their numbers."""
+    division = list(folds(len(table.y), draw))
+    for k in wanted:
+        yield fold_of(table, *division[k], scaled=scaled)
 
 
 def _by_level(codes: Array, n_continuous: int, sizes: Codes) -> Array:

@@ -1,6 +1,6 @@
 """Runs of the quality experiment: one JSON line a table, fold and model, written when it is done.
 
-``python -m experiments.quality.run`` goes on where the last run stopped.
+``python -m benchmarks.quality.run`` goes on where the last run stopped.
 """
 
 import argparse
@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.model_selection import RepeatedStratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from experiments.quality.models import MODELS, Maker
-from experiments.quality.tables import TABLES, Table, load
+from benchmarks.quality.models import MODELS, Maker
+from benchmarks.quality.tables import TABLES, Table, load
 
 RESULTS: Final = Path(__file__).resolve().parents[1] / "results" / "quality.jsonl"
 FOLDS: Final = 5

@@ -1,7 +1,6 @@
 """Sampling of hyperparameters and latent values together, against brute force."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from gpclass.inference import EP
 from gpclass.kernels import evaluate
 from gpclass.likelihoods import NoisyThreshold, Probit
-
-ROOT = Path(__file__).resolve().parents[1]
-if not (ROOT / "experiments").is_dir():
-    pytest.skip("this copy has no experiments folder", allow_module_level=True)
-
-from experiments.hyperparameters import sample_hyperparameters  # noqa: E402
+from gpclass.montecarlo.hyperparameters import sample_hyperparameters
 
 BOUNDS = np.log([[0.05, 50.0], [0.1, 20.0]])
 

@@ -1,6 +1,6 @@
 """Candidates for the default kernel and its hyperprior.
 
-``python -m experiments.quality.choice`` runs them by Laplace's method, ``--inference ep`` by EP.
+``python -m benchmarks.quality.choice`` runs them by Laplace's method, ``--inference ep`` by EP.
 """
 
 import argparse
@@ -13,8 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from experiments.quality.models import columns
-from experiments.quality.run import run
+from benchmarks.quality.models import columns
+from benchmarks.quality.run import run
 from gpclass import GaussianProcessClassifier
 from gpclass.learning import HyperPrior, MaximiseEvidence
 from gpclass.learning.hyperpriors import WeakHyperPrior

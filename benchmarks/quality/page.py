@@ -1,4 +1,4 @@
-"""Tables and picture of ``docs/quality.md``: ``python -m experiments.quality.page``."""
+"""Tables and picture of ``docs/quality.md``: ``python -m benchmarks.quality.page``."""
 
 import re
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ from typing import Final
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.quality import summary
-from experiments.quality.models import MODELS
-from experiments.quality.run import RESULTS, read
-from experiments.quality.tables import LARGEST, SUBSAMPLE_SEED
+from benchmarks.quality import summary
+from benchmarks.quality.models import MODELS
+from benchmarks.quality.run import RESULTS, read
+from benchmarks.quality.tables import LARGEST, SUBSAMPLE_SEED
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 PAGE: Final = DOCS / "quality.md"
