@@ -17,7 +17,7 @@ from gpclass.montecarlo.hyperparameters import sample_hyperparameters
 # Every so many of the training rows.
 TABLES: Final = {"crabs_sex": 1, "heart_hungarian": 3, "pima": 4}
 BOUNDS: Final = (1e-6, 1e8)
-DRAWS: Final = 400
+DRAWS: Final = 2000
 LEARNING: Final = {"mode": "evidence", "ccd": "ccd"}
 
 
@@ -100,7 +100,7 @@ SETTINGS: Final = """\
 A constant times an RBF on standardised columns, both learnt under the weak hyperprior, with EP and
 the probit. "mode" is `learning="evidence"`, "ccd" the central composite design of
 `learning="ccd"` (Rue, Martino & Chopin 2009, section 6.5), and the truth
-`gpclass.montecarlo.hyperparameters`, 32 chains of 400 draws of hyperparameters and latent values
+`gpclass.montecarlo.hyperparameters`, 32 chains of 2000 draws of hyperparameters and latent values
 together. The first of five stratified folds (seed 0); of heart_hungarian every third training row,
 of pima every fourth.
 """

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.preprocessing import StandardScaler
 
-from gpclass.displays.drawing import COLOURS, MARKERS, legend_above
+from gpclass.displays.drawing import COLOURS, MARKERS
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.experiments.draws import mean_and_error
 from gpclass.experiments.form import (
@@ -240,7 +240,7 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
     ax.axvline(0.0, color="0.7", lw=0.8, zorder=0)
     ax.set_yticks(range(len(ran)), ran)
     ax.set(xlabel="test log-likelihood less that of MCMC, nats", ylim=(len(ran) - 0.5, -0.5))
-    legend_above(ax, 5)
+    figure.legend(loc="outside upper center", ncols=len(METHODS), frameon=False)
     return {"Differences from MCMC on the same folds, with standard errors": figure}
 
 

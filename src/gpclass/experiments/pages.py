@@ -239,6 +239,8 @@ def _cells(cells: list[dict[str, Any]]) -> str:
         verdict = verdict if verdict in ("", Verdict.MATCHED) else f"**{verdict}**"
         row = cell["row"] + (f" ({cell['where']})" if "where" in cell else "")
         lines.append([row, cell["column"], published, _ours(cell), verdict])
+    if not any("verdict" in cell for cell in cells):
+        lines = [[row, column, ours] for row, column, _, ours, _ in lines]
     return _table(lines)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpclass.displays.drawing import COLOURS, MARKERS, legend_above
+from gpclass.displays.drawing import COLOURS, MARKERS
 from gpclass.experiments.form import (
     Experiment,
     Found,
@@ -156,8 +156,10 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
                 x, y = [o.deviation for o in with_it], [abs(o.error(label)) for o in with_it]
                 ax.plot(x, y, marker=marker, color=colour, ms=4, lw=0.8, label=label)
             ax.set(xscale="log", yscale="log", title=f"{name}, {likelihood}")
-            ax.set(xlabel="$\\sigma_f$", ylabel="error of log evidence, nats")
-    legend_above(axes[1, 0], 2)
+            ax.set(xlabel="$\\sigma_f$")
+        row[0].set(ylabel="error of log evidence, nats")
+    handles, labels = axes[1, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     return {"Distance of each log evidence from the true one": figure}
 
 
@@ -260,11 +262,17 @@ SETTINGS: Final = """\
   approximation, not about learning. The larger $\\sigma_f$, the farther the posterior is from a
   Gaussian.
 - *True evidence.* `annealed_importance_sampling`, 100 chains that start from EP's Gaussian, with
-  as many temperatures as a standard error of 0.02 takes (at most 16000).
+  as many temperatures as a standard error of 0.02 takes (at most 16000). The ± is that standard
+  error.
 - *True probabilities.* Elliptical slice sampling, 40 chains, 4000 draws at $\\sigma_f = 1$, 8000 at
   3 and 16000 at 10; given a draw, the average over the new latent value is exact. "Of the
-  sampling" is the standard error that the spread of the chains shows, and the KL that noise of
-  this size would cause: an error that is not above it has not been resolved.
+  sampling" is the standard error that the spread of the chains shows: its largest value, its mean
+  over the rows, and the KL that noise of this size would cause. **An error that is not above it
+  has not been resolved.**
+- *Errors.* Of the evidence: the method's less the truth, in nats. Of the probabilities: the largest
+  absolute difference over the new rows, the mean, and the mean $\\mathrm{KL}(p \\| q)$ of the
+  Bernoulli distributions in thousandths of a nat. VI has the same posterior whichever its evidence,
+  and the upper bound has Laplace's.
 - *Claims.* EP against Laplace's method is judged in every problem at deviations 1, 3 and 10, a
   bound in all problems within three standard errors. A poor evidence is one nat off, a good
   prediction 0.01 on average.
