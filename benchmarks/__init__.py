@@ -1,1 +1,4 @@
-"""Figures of speed and memory, taken beside their rivals in one run: ``make bench``."""
+"""Figures of speed and memory, taken beside their rivals in one run: ``make bench``.
+
+``quality`` compares class probabilities on public tables: ``make quality``.
+"""

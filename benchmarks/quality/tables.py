@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gpclass.experiments.raw_tables import RAW, RawTable
+
 LARGEST: Final = 400
 SUBSAMPLE_SEED: Final = 0
 
@@ -44,18 +46,8 @@ def _sklearn(name: str) -> Callable[[], Table]:
     return read
 
 
-def _csv(
-    name: str, target: str, drop: tuple[str, ...] = (), categories: tuple[str, ...] = ()
-) -> Callable[[], Table]:
-    def read() -> Table:
-        frame = _file(name)
-        for column in categories:
-            # a code is no number: 3.0 becomes the level "3"
-            levels = frame[column].map("{:.0f}".format, na_action="ignore")
-            frame[column] = levels.astype("category")
-        return Table(frame.drop(columns=[target, *drop]), frame[target].to_numpy())
-
-    return read
+def _csv(recipe: RawTable) -> Callable[[], Table]:
+    return lambda: Table(*recipe.read(_file(recipe.file)))
 
 
 def _boston() -> Table:
@@ -108,20 +100,16 @@ TABLES: Final[dict[str, Callable[[], Table]]] = {
     "wine": _sklearn("load_wine"),
     "breast_cancer": _sklearn("load_breast_cancer"),
     "digits": _sklearn("load_digits"),
-    "auto_mpg_origin": _csv("auto_mpg", "origin", ("car_name",)),
+    "auto_mpg_origin": _csv(RawTable("auto_mpg", "origin", ("car_name",))),
     "boston": _boston,
     "boston_corrected": _boston_corrected,
-    "breast_cancer_wisconsin": _csv("breast_cancer_wisconsin", "class", ("id",)),
-    "crabs_sex": _csv("crabs", "sex", ("index",)),
-    "crabs_species": _csv("crabs", "sp", ("index",)),
-    "glass": _csv("glass", "Type"),
-    "heart_hungarian": _csv(
-        "heart_hungarian", "num", categories=("cp", "restecg", "slope", "thal")
-    ),
-    "ionosphere": _csv("ionosphere", "class"),
-    "new_thyroid": _csv("new_thyroid", "class"),
+    "breast_cancer_wisconsin": _csv(RawTable("breast_cancer_wisconsin", "class", ("id",))),
+    **{name: _csv(recipe) for name, recipe in RAW.items()},
+    "glass": _csv(RawTable("glass", "Type")),
+    "ionosphere": _csv(RawTable("ionosphere", "class")),
+    "new_thyroid": _csv(RawTable("new_thyroid", "class")),
     "pima": _pima,
-    "skin": _csv("skin_segmentation", "class"),
+    "skin": _csv(RawTable("skin_segmentation", "class")),
     "nycflights": _flights,
     "planes": _planes,
 }

@@ -23,7 +23,7 @@ def test_the_list_has_every_experiment():
 def test_one_experiment(tmp_path):
     done = call("rw06-3.4", "--quick", "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    assert "rw06-3.4     2 matched" in done.stdout
+    assert "rw06-3.4       2 matched" in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {
         "cache", "index.md", "rw06-3.4.md", "rw06-3.4.json", "rw06-3.4-1.png", "rw06-3.4-1.svg",
     }  # fmt: skip

@@ -82,7 +82,7 @@ def reproduce(
         for one in known.values():
             data = sorted({name for piece in one.pieces("full") for name in piece.data})
             needs = f" [{', '.join(data)}]" if data else ""
-            print(f"{one.name:12} {one.source}: {one.title}{needs}")
+            print(f"{one.name:14} {one.source}: {one.title}{needs}")
         return
     wanted = _wanted(known, names or [], everything)
     require("matplotlib", "the figures need matplotlib")
@@ -95,7 +95,7 @@ def reproduce(
         record = write_page(run, folder)
         found = counts(record)
         said = ", ".join(f"{n} {verdict}" for verdict, n in found.items()) or "no published cell"
-        print(f"{run.experiment.name:12} {said}: {folder / run.experiment.name}.md", flush=True)
+        print(f"{run.experiment.name:14} {said}: {folder / run.experiment.name}.md", flush=True)
         for reason in dict.fromkeys(run.left_out.values()):
             print(f"gpclass: {run.experiment.name}: {reason}", file=sys.stderr)
         write_summary(folder, list(known))

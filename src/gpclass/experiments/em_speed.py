@@ -122,7 +122,7 @@ EP's evidence; *ends at a maximum* is taken for within 1e-3 nats of where the gr
 EXPERIMENT = Experiment(
     name="em-speed",
     title="EM beside the gradient of the evidence",
-    source="KG06 theorem 1; the times are ours",
+    source="KG06 theorem 1; no paper has the times",
     settings=SETTINGS,
     published=(Published(SAME_MAXIMUM, "holds", True),),
     pieces=pieces,

@@ -169,7 +169,7 @@ warning of it, else the reason that the code gives.
 EXPERIMENT = Experiment(
     name="pairs",
     title="Every method with every likelihood",
-    source="none: which pairs the library has",
+    source="No paper has these numbers",
     settings=SETTINGS,
     published=(),
     pieces=pieces,
