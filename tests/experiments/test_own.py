@@ -62,7 +62,7 @@ def test_reasons_are_numbered():
 
 @with_records
 @pytest.mark.slow
-@pytest.mark.parametrize("key", ["crabs_sex Laplace 0", "heart_hungarian EP 3"])
+@pytest.mark.parametrize("key", ["heart_hungarian Laplace 0", "heart_hungarian EP 3"])
 def test_scores_of_the_objectives_are_those_on_record(key):
     found, kept = again("ljs23", key)
     for what in ("log_likelihood", "error", "log_evidence", "converged"):
@@ -76,7 +76,7 @@ def test_a_truth_is_that_on_record():
     # a seed gives the same chains, but for the last digits of other libraries
     assert found["truth"]["log_evidence"] == pytest.approx(kept["truth"]["log_evidence"], abs=1e-3)
     for method, one in kept["methods"].items():
-        assert found["methods"][method]["log_evidence"] == pytest.approx(one["log_evidence"])
+        assert found["methods"][method]["log_evidence"] == pytest.approx(one["log_evidence"], rel=1e-5)
 
 
 @with_records
