@@ -65,8 +65,7 @@ class Problem(NamedTuple):
 
     def error(self, method: str) -> float:
         """Log evidence of a method less the true one."""
-        q, truth = self.found["methods"][method], self.found["truth"]
-        return float(q["log_evidence"] - truth["log_evidence"])
+        return float(self.found["methods"][method]["error"])
 
     def has(self, method: str) -> bool:
         """Whether the method takes the likelihood."""

@@ -81,7 +81,7 @@ def measure(
         "n_new": len(data.X_new),
         "truth": described(truth),
         "methods": {
-            label: {"log_evidence": q.log_evidence, "outcome": q.outcome.name}
+            label: {"error": q.log_evidence - truth.log_evidence, "outcome": q.outcome.name}
             for label, q in found.items()
         },
     }
