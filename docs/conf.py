@@ -23,7 +23,9 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_templates", "**/.DS_Store", "**/sg_execution_times.rst"]
+exclude_patterns = ["_build", "_templates", "**/.DS_Store", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+# Quotes and dashes are those of code: "--inference mcmc" is typed as it stands.
+smartquotes = False
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -39,7 +39,7 @@ fieldset { border: 1px solid #bbb; border-radius: 6px; margin: .5rem 0; min-widt
 .slider { padding: .3rem .7rem; min-width: 0 }
 .sliders, .grid { display: grid; gap: .3rem 1.2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, var(--least)), 1fr)) }
-.sliders { --least: 21rem; max-height: 26rem; overflow-y: auto } .grid { --least: 28rem }
+.sliders { --least: 21rem; max-height: 26rem; overflow-y: auto }
 .grid > section { min-width: 0 }
 dl { display: flex; flex-wrap: wrap; gap: .4rem 2rem; margin: .6rem 0 }
 dt { color: #555; font-size: .85rem } dd { margin: 0; font-size: 1.3rem;
@@ -112,6 +112,7 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
                 html.Div(pickers, className="columns"),
             )
         )
+    widths = "28rem", "21rem"  # two columns, or three
     below = [html.H2("The least certain predictions"), html.Div(id="pictures")]
     return html.Main(
         [
@@ -131,7 +132,7 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
             html.P(id="message", className="message", role="alert"),
             _choices(html, dcc, "Class that is drawn", "class",
                      {str(c): name for c, name in enumerate(subject.classes)}, "1", hidden=two),
-            html.Div(sections, className="grid"),
+            html.Div(sections, className="grid", style={"--least": widths[len(sections) % 2]}),
             *(below if subject.picture else []),
             dcc.Store(id="found"),
         ]
