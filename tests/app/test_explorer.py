@@ -107,6 +107,12 @@ def test_test_rows_are_predicted_by_the_kept_distances():
     ).fit(shown.problem.X, shown.problem.y)
     np.testing.assert_allclose(shown.P, model.predict_proba(digits.X_new), rtol=0, atol=1e-6)
     assert len(shown.codes) == len(digits.X_new) == 800
+    # two latents that differ by the one here
+    latent = model.predict_latent(digits.X_new)[0]
+    np.testing.assert_allclose(shown.means[:, 1], latent[:, 1] - latent[:, 0], atol=1e-5)
+    bars = figures.means(digits, shown)["data"]
+    assert [bar["name"] for bar in bars] == ["not 8", "8"]
+    assert [sum(bar["y"]) for bar in bars] == np.bincount(shown.codes).tolist()
     drawn = figures.pictures(digits, shown)
     least = shown.P[shown.least_certain(1)[0]].max()
     assert least == shown.P.max(axis=1).min()

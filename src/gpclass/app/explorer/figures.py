@@ -36,16 +36,28 @@ def _drawing(data: list[Drawing], x: str, y: str, **layout: Any) -> Drawing:
 
 def probabilities(subject: Subject, shown: Shown, c: int = 1) -> Drawing:
     """Histograms of the probability of class c, for its rows and for the others."""
-    bins = np.linspace(0.0, 1.0, 21)
-    data = []
-    for own, name, colour in zip((False, True), _against(subject, c), COLOURS, strict=False):
-        counts = np.histogram(shown.P[(shown.codes == c) == own, c], bins)[0]
-        bar = {"x": (bins[:-1] + 0.025).tolist(), "y": counts.tolist(), "width": 0.05}
-        data.append({"type": "bar", "name": name, "marker": {"color": colour}, **bar})
+    bars = _bars(subject, shown, c, shown.P[:, c], np.linspace(0.0, 1.0, 21))
     return _drawing(
-        data, f"probability of {subject.classes[c]}", "rows", barmode="stack",
+        bars, f"probability of {subject.classes[c]}", "rows", barmode="stack",
         xaxis={"range": [0, 1]},
     )  # fmt: skip
+
+
+def means(subject: Subject, shown: Shown, c: int = 1) -> Drawing:
+    """Histograms of the posterior mean of class c's latent, as RW06 Figure 3.7 (c) has them."""
+    values = shown.means[:, c]
+    bars = _bars(subject, shown, c, values, np.histogram_bin_edges(values, 30))
+    return _drawing(bars, "posterior mean", "rows", barmode="stack")
+
+
+def _bars(subject: Subject, shown: Shown, c: int, values: Array, edges: Array) -> list[Drawing]:
+    """Counts of the values of class c's rows and of the others."""
+    found, width = [], edges[1] - edges[0]
+    for own, name, colour in zip((False, True), _against(subject, c), COLOURS, strict=False):
+        counts = np.histogram(values[(shown.codes == c) == own], edges)[0]
+        bar = {"x": (edges[:-1] + 0.5 * width).tolist(), "y": counts.tolist(), "width": width}
+        found.append({"type": "bar", "name": name, "marker": {"color": colour}, **bar})
+    return found
 
 
 def _against(subject: Subject, c: int) -> tuple[str, str]:

@@ -39,7 +39,7 @@ fieldset { border: 1px solid #bbb; border-radius: 6px; margin: .5rem 0; min-widt
 .slider { padding: .3rem .7rem; min-width: 0 }
 .sliders, .grid { display: grid; gap: .3rem 1.2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, var(--least)), 1fr)) }
-.sliders { --least: 21rem; max-height: 26rem; overflow-y: auto }
+.sliders { --least: 21rem; max-height: 26rem; overflow-y: auto } .grid { --least: 28rem }
 .grid > section { min-width: 0 }
 dl { display: flex; flex-wrap: wrap; gap: .4rem 2rem; margin: .6rem 0 }
 dt { color: #555; font-size: .85rem } dd { margin: 0; font-size: 1.3rem;
@@ -97,7 +97,9 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
         sections.append(
             _section(html, dcc, "Log evidence", "surface", button, html.Span(id="surface-note"))
         )
-    if len(subject.columns) > 1 and subject.picture is None:
+    if not _has_plane(subject):
+        sections.append(_section(html, dcc, "Posterior means", "means"))
+    else:
         options = [{"label": name, "value": j} for j, name in enumerate(subject.columns)]
         pickers = [
             dcc.Dropdown(options, start, id=f"column-{axis}", clearable=False)
@@ -112,7 +114,6 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
                 html.Div(pickers, className="columns"),
             )
         )
-    widths = "28rem", "21rem"  # two columns, or three
     below = [html.H2("The least certain predictions"), html.Div(id="pictures")]
     return html.Main(
         [
@@ -132,11 +133,15 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
             html.P(id="message", className="message", role="alert"),
             _choices(html, dcc, "Class that is drawn", "class",
                      {str(c): name for c, name in enumerate(subject.classes)}, "1", hidden=two),
-            html.Div(sections, className="grid", style={"--least": widths[len(sections) % 2]}),
+            html.Div(sections, className="grid"),
             *(below if subject.picture else []),
             dcc.Store(id="found"),
         ]
     )  # fmt: skip
+
+
+def _has_plane(subject: Subject) -> bool:
+    return len(subject.columns) > 1 and subject.picture is None
 
 
 def _has_surface(subject: Subject) -> bool:
@@ -195,6 +200,8 @@ def _connect(dash: Any, app: Any, explorer: Explorer) -> None:
 
     shown = [Output("numbers", "children"), Output("message", "children")]
     shown += [Output("probabilities", "figure"), Output("error-reject", "figure")]
+    if not _has_plane(subject):
+        shown.append(Output("means", "figure"))
     if subject.picture:
         shown.append(Output("pictures", "children"))
 
@@ -208,11 +215,13 @@ def _connect(dash: Any, app: Any, explorer: Explorer) -> None:
             return [[], str(error), *[dash.no_update] * (len(shown) - 2)]
         message = "" if found.outcome.converged else f"{method} {found.outcome.value}."
         drawn = [figures.probabilities(subject, found, int(c)), figures.error_reject(found)]
+        if not _has_plane(subject):
+            drawn.append(figures.means(subject, found, int(c)))
         if subject.picture:
             drawn.append(_pictures(dash.html, subject, found))
         return [_numbers(dash.html, found), message, *drawn]
 
-    if len(subject.columns) > 1 and subject.picture is None:
+    if _has_plane(subject):
 
         @app.callback(  # type: ignore[untyped-decorator]
             output=Output("plane", "figure"),

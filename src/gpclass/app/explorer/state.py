@@ -52,13 +52,14 @@ class Shown:
     outcome : Outcome
     P : ndarray of shape (m, C)
         Class probabilities of the test rows, or of each row given the others.
+    means : ndarray of shape (m, C)
+        Their posterior means; of two classes the first's is minus the second's.
     codes : ndarray of shape (m,)
         Their classes, 0 to C - 1.
     problem : BinaryProblem or JointProblem
         At this setting.
     mean_weights : ndarray of shape (n, C)
-        The posterior mean of a class's latent at new inputs is the covariance times its column; of
-        two classes only the second has one.
+        The posterior mean of a class's latent at new inputs is the covariance times its column.
     sites : Sites or ClassSites
     seconds : float
         Wall-clock time that it took.
@@ -67,6 +68,7 @@ class Shown:
     log_evidence: float
     outcome: Outcome
     P: Array
+    means: Array
     codes: NDArray[np.intp]
     problem: BinaryProblem | JointProblem
     mean_weights: Array
@@ -179,16 +181,17 @@ class Explorer:
             latents = _left_out(posterior, problem.n_rows)
         else:
             latents = posterior.predict(*problem.cross(new))
-        weights = posterior.mean_weights
+        means, weights = latents[0], posterior.mean_weights
         if isinstance(problem, JointProblem):
             P = probabilities_of(problem, *latents)
         else:
             P = np.exp(log_probabilities(problem.likelihood, *latents))
-            weights = np.stack([-weights, weights], axis=1)
+            means, weights = (np.stack([-one, one], axis=1) for one in (means, weights))
         return Shown(
             evaluation.log_evidence,
             found.outcome,
             P,
+            means,
             self.subject.scored,
             problem,
             weights,
