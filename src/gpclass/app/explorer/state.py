@@ -181,12 +181,13 @@ class Explorer:
             latents = _left_out(posterior, problem.n_rows)
         else:
             latents = posterior.predict(*problem.cross(new))
-        means, weights = latents[0], posterior.mean_weights
+        means = latents[0]
         if isinstance(problem, JointProblem):
-            P = probabilities_of(problem, *latents)
+            P, weights = probabilities_of(problem, *latents), posterior.mean_weights
         else:
             P = np.exp(log_probabilities(problem.likelihood, *latents))
-            means, weights = (np.stack([-one, one], axis=1) for one in (means, weights))
+            both = means, posterior.mean_weights
+            means, weights = (np.stack([-one, one], axis=1) for one in both)
         return Shown(
             evaluation.log_evidence,
             found.outcome,
