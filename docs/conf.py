@@ -3,7 +3,12 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sphinx.ext import autosummary
+
 import gpclass
+
+# The first sentence of a docstring goes on after these.
+autosummary.WELL_KNOWN_ABBREVIATIONS = (*autosummary.WELL_KNOWN_ABBREVIATIONS, "eq.")
 
 project = "gpclass"
 author = "The gpclass developers"
@@ -23,7 +28,15 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_templates", "**/.DS_Store", "**/sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "**/.DS_Store",
+    "sg_execution_times.rst",
+    "**/sg_execution_times.rst",
+]
+# Quotes and dashes are those of code: "--inference mcmc" is typed as it stands.
+smartquotes = False
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -41,6 +54,8 @@ sphinx_gallery_conf = {
 }
 
 autosummary_generate = True
+# Beside a class's page are the names of its methods, without that of the class.
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 # The class template lists the members itself.

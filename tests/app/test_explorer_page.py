@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GaussianProcessClassifier
+from gpclass.likelihoods import NoisyThreshold
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -30,17 +32,28 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def address():
+@contextmanager
+def served(*arguments):
+    """The address of an explorer of its own process."""
     pytest.importorskip("dash")
-    command = [sys.executable, "-m", "gpclass.app.cli", "explore", "iris", "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--class", "versicolor"], stdout=subprocess.PIPE, text=True
-    ) as server:
+    command = [sys.executable, "-m", "gpclass.app.cli", "explore", *arguments, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         line = server.stdout.readline()
         yield re.search(r"http://127\.0\.0\.1:\d+/", line).group()
         server.send_signal(signal.SIGINT)
         assert server.wait(timeout=PATIENCE) == 0
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served("iris", "--class", "versicolor") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address_of_three():
+    with served("iris") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -71,22 +84,25 @@ def wait(condition):
         time.sleep(0.05)
 
 
-def expected(log_deviation, log_length, method):
+def expected(log_deviation, log_length, method, likelihood="probit", joint=False):
     X, y = load_iris(return_X_y=True)
+    y = y if joint else y == 1
     kernel = ConstantKernel(np.exp(2 * log_deviation)) * RBF(np.exp(log_length))
-    model = GaussianProcessClassifier(kernel, inference=method, optimizer=None)
-    model.fit(StandardScaler().fit_transform(X), y == 1)
+    model = GaussianProcessClassifier(
+        kernel, likelihood=likelihood, inference=method, optimizer=None
+    )
+    model.fit(StandardScaler().fit_transform(X), y)
     p = model.loo_proba_
     return (
         f"{model.log_marginal_likelihood_value_:.3f}",
-        f"{log_loss(y == 1, p):.4f}",
-        f"{np.sum(p.argmax(axis=1) != (y == 1))} of 150",
+        f"{log_loss(y, p):.4f}",
+        f"{np.sum(p.argmax(axis=1) != y)} of 150",
     )
 
 
-def wait_for_numbers(browser, *setting):
+def wait_for_numbers(browser, *setting, **given):
     """Until the page has the library's numbers at a setting."""
-    right = expected(*setting)
+    right = expected(*setting, **given)
     names = ("evidence", "loss", "errors")
     wait(lambda: tuple(seen(browser, f"#number-{name}") for name in names) == right)
 
@@ -125,6 +141,38 @@ def test_numbers_follow_the_keyboard_and_are_the_librarys(browser, address):
     assert seen(browser, "#message") == ""
 
 
+def test_three_classes_follow_the_keyboard_and_are_the_librarys(browser, address_of_three):
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    browser.get(address_of_three)
+    wait_for_numbers(browser, 1.0, 0.69, "laplace", joint=True)
+    assert seen(browser, "#number-model") == "softmax"
+    focus(browser, "slider")
+    press(browser, keys.ARROW_RIGHT, keys.ARROW_RIGHT)
+    wait_for_numbers(browser, 1.1, 0.69, "laplace", joint=True)
+    browser.find_element("css selector", "#method input[value=ep]").click()
+    wait_for_numbers(browser, 1.1, 0.69, "ep", joint=True)
+    assert seen(browser, "#number-model") == "multinomial probit"
+    # another class is drawn, at the same numbers
+    assert "versicolor" in seen(browser, "#probabilities .xtitle")
+    browser.find_element("css selector", "#class input[value='2']").click()
+    wait(lambda: "virginica" in seen(browser, "#probabilities .xtitle"))
+    wait(lambda: "virginica" in seen(browser, "#plane .legend"))
+    wait_for_numbers(browser, 1.1, 0.69, "ep", joint=True)
+    # which likelihood has no joint model of EP is said, and which slider it has is there
+    epsilon = browser.find_element("css selector", ".of-threshold")
+    assert not epsilon.is_displayed()
+    browser.find_element("css selector", "#likelihood input[value=threshold]").click()
+    wait(lambda: "multinomial probit" in seen(browser, "#message"))
+    assert epsilon.is_displayed()
+    browser.find_element("css selector", "#method input[value=pl]").click()
+    first = expected(1.1, 0.69, "pl", NoisyThreshold(float(np.exp(-4.605))), joint=True)
+    wait(lambda: seen(browser, "#number-evidence") == first[0])
+    epsilon.find_element("css selector", "[role=slider]").send_keys(keys.ARROW_RIGHT)
+    moved = NoisyThreshold(float(np.exp(-4.55)))
+    wait_for_numbers(browser, 1.1, 0.69, "pl", moved, joint=True)
+    assert seen(browser, "#message") == ""
+
+
 def test_another_name_of_the_machine_is_refused(address):
     assert urllib.request.urlopen(address, timeout=PATIENCE).status == 200
     rebound = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
@@ -142,10 +190,11 @@ def test_the_surface_is_drawn_when_asked_for(browser, address):
     assert "Laplace, probit" in seen(browser, "#surface-note")
 
 
-def test_it_fits_a_telephone_and_the_console_is_empty(browser, address):
+@pytest.mark.parametrize("subject", ["address", "address_of_three"])
+def test_it_fits_a_telephone_and_the_console_is_empty(browser, subject, request):
     screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.get(address)
+    browser.get(request.getfixturevalue(subject))
     for name in ("probabilities", "error-reject", "surface", "plane"):
         wait(lambda name=name: browser.find_elements("css selector", f"#{name} .main-svg"))
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390

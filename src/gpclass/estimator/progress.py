@@ -5,7 +5,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Self, final
+from contextvars import ContextVar, Token
+from typing import Any, Final, Self, final
 
 # Seconds between two looks at the text: on a terminal, and in a file or a pipe.
 ON_TERMINAL: Final = 1.0
@@ -21,20 +22,22 @@ class LiveLine:
     of other work adds its text to that line, and leaves nothing there.
     """
 
-    # those that are shown now, the outermost first
-    _lines: ClassVar[list["LiveLine"]] = []
-
     def __init__(self, text: Callable[[], str], *, shown: bool = True) -> None:
         self._text, self._shown = text, shown
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         self._status: Any = None
+        self._inner: list[LiveLine] = []
+        self._outer: LiveLine | None = None
+        self._token: Token[LiveLine | None] | None = None
 
     def __enter__(self) -> Self:
         """Start to show the text."""
-        if self._shown:
-            self._lines.append(self)
-        if self._lines[:1] == [self]:
+        self._outer = _OUTERMOST.get() if self._shown else None
+        if self._outer is not None:
+            self._outer._inner.append(self)
+        elif self._shown:
+            self._token = _OUTERMOST.set(self)
             terminal = sys.stderr.isatty()
             if terminal and importlib.util.find_spec("rich") is not None:
                 from rich.console import Console
@@ -46,7 +49,7 @@ class LiveLine:
         return self
 
     def _now(self) -> str:
-        return "; ".join(line._text() for line in [*self._lines])
+        return "; ".join(line._text() for line in (self, *self._inner))
 
     def _look(self, terminal: bool) -> None:
         while not self._done.wait(ON_TERMINAL if terminal else ELSEWHERE):
@@ -58,10 +61,11 @@ class LiveLine:
 
     def __exit__(self, *_: object) -> None:
         """Leave the last text standing, whatever happened."""
-        if self._shown:
-            self._lines.remove(self)
-        if self._thread is None:
+        if self._outer is not None:
+            self._outer._inner.remove(self)
+        if self._token is None or self._thread is None:
             return
+        _OUTERMOST.reset(self._token)
         self._done.set()
         self._thread.join()
         if self._status is not None:
@@ -69,6 +73,10 @@ class LiveLine:
         # on a terminal without rich, over the line that stands there
         start = "\r" if sys.stderr.isatty() and self._status is None else ""
         print(f"{start}{self._text()}", file=sys.stderr, flush=True)
+
+
+# The line that is shown now, to which work inside of it adds its own.
+_OUTERMOST: Final[ContextVar[LiveLine | None]] = ContextVar("outermost", default=None)
 
 
 @final

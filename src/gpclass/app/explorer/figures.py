@@ -34,18 +34,36 @@ def _drawing(data: list[Drawing], x: str, y: str, **layout: Any) -> Drawing:
     return {"data": data, "layout": given}
 
 
-def probabilities(subject: Subject, shown: Shown) -> Drawing:
-    """Histograms of the probability of the second class, one for each label."""
-    bins = np.linspace(0.0, 1.0, 21)
-    data = []
-    for label, name, colour in zip((-1, 1), subject.classes, COLOURS, strict=False):
-        counts = np.histogram(shown.positive[shown.labels == label], bins)[0]
-        bar = {"x": (bins[:-1] + 0.025).tolist(), "y": counts.tolist(), "width": 0.05}
-        data.append({"type": "bar", "name": name, "marker": {"color": colour}, **bar})
+def probabilities(subject: Subject, shown: Shown, c: int = 1) -> Drawing:
+    """Histograms of the probability of class c, for its rows and for the others."""
+    bars = _bars(subject, shown, c, shown.P[:, c], np.linspace(0.0, 1.0, 21))
     return _drawing(
-        data, f"probability of {subject.classes[1]}", "rows", barmode="stack",
+        bars, f"probability of {subject.classes[c]}", "rows", barmode="stack",
         xaxis={"range": [0, 1]},
     )  # fmt: skip
+
+
+def means(subject: Subject, shown: Shown, c: int = 1) -> Drawing:
+    """Histograms of the posterior mean of class c's latent, as RW06 Figure 3.7 (c) has them."""
+    values = shown.means[:, c]
+    bars = _bars(subject, shown, c, values, np.histogram_bin_edges(values, 30))
+    return _drawing(bars, "posterior mean", "rows", barmode="stack")
+
+
+def _bars(subject: Subject, shown: Shown, c: int, values: Array, edges: Array) -> list[Drawing]:
+    """Counts of the values of class c's rows and of the others."""
+    found, width = [], edges[1] - edges[0]
+    for own, name, colour in zip((False, True), _against(subject, c), COLOURS, strict=False):
+        counts = np.histogram(values[(shown.codes == c) == own], edges)[0]
+        bar = {"x": (edges[:-1] + 0.5 * width).tolist(), "y": counts.tolist(), "width": width}
+        found.append({"type": "bar", "name": name, "marker": {"color": colour}, **bar})
+    return found
+
+
+def _against(subject: Subject, c: int) -> tuple[str, str]:
+    """What class c is set against, and its name."""
+    two = len(subject.classes) == 2
+    return subject.classes[1 - c] if two else "other classes", subject.classes[c]
 
 
 def error_reject(shown: Shown) -> Drawing:
@@ -61,10 +79,10 @@ def error_reject(shown: Shown) -> Drawing:
     return _drawing([line], "rejected, %", "error of the others, %", yaxis={"rangemode": "tozero"})
 
 
-def plane(subject: Subject, shown: Shown, a: int, b: int) -> Drawing:
-    """The posterior mean over two columns, and the training rows."""
-    x, y, mean = shown.plane(a, b)
-    X, labels = shown.problem.inputs, shown.problem.labels
+def plane(subject: Subject, shown: Shown, a: int, b: int, c: int = 1) -> Drawing:
+    """The posterior mean of class c's latent over two columns, and the training rows."""
+    x, y, mean = shown.plane(a, b, c)
+    X, of_class = shown.problem.inputs, subject.codes == c
     reach = float(np.abs(mean).max()) or 1.0
     data: list[Drawing] = [
         {
@@ -74,14 +92,14 @@ def plane(subject: Subject, shown: Shown, a: int, b: int) -> Drawing:
             "z": mean.tolist(),
             "zmin": -reach,
             "zmax": reach,
-            # from the colour of the first class to that of the second
+            # from the colour of the other rows to that of the class
             "colorscale": [[0.0, COLOURS[0]], [0.5, "#ffffff"], [1.0, COLOURS[1]]],
             "opacity": 0.75,
             "colorbar": {"title": {"text": "mean"}, "thickness": 12},
         }
     ]
-    for label, name, colour in zip((-1, 1), subject.classes, COLOURS, strict=False):
-        rows = labels == label
+    for own, name, colour in zip((False, True), _against(subject, c), COLOURS, strict=False):
+        rows = of_class == own
         marker = {"color": colour, "size": 5, "line": {"color": "#ffffff", "width": 0.7}}
         points = {"x": X[rows, a].tolist(), "y": X[rows, b].tolist(), "marker": marker}
         data.append({"type": "scatter", "mode": "markers", "name": name, **points})
@@ -134,6 +152,7 @@ def pictures(subject: Subject, shown: Shown) -> list[tuple[str, str]]:
         file = io.BytesIO()
         image.imsave(file, X[i].reshape(subject.picture), cmap="gray_r", format="png")
         address = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-        own = subject.classes[int(shown.labels[i] > 0)]
-        found.append((address, f"{own}: P({subject.classes[1]}) = {shown.positive[i]:.2f}"))
+        likeliest = int(shown.P[i].argmax())
+        own, other = subject.classes[shown.codes[i]], subject.classes[likeliest]
+        found.append((address, f"{own}: P({other}) = {shown.P[i, likeliest]:.2f}"))
     return found

@@ -9,6 +9,8 @@ from gpclass.app.explorer import figures
 from gpclass.app.explorer.state import PLACES, Explorer, Setting, Shown, Surface
 from gpclass.app.explorer.subjects import Subject, families
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.inference.joint import LatentDifferences, MultinomialProbit, Softmax
+from gpclass.learning import JointProblem
 from gpclass.likelihoods import LIKELIHOODS
 
 STEP: Final = 0.05
@@ -19,6 +21,15 @@ METHOD_NAMES: Final = {
     "vi": "variational",
     "bound": "tangent bound",
 }
+JOINT_NAMES: Final = {
+    Softmax: "softmax",
+    MultinomialProbit: "multinomial probit",
+    LatentDifferences: "latent differences",
+}
+# Sliders of the likelihoods that are not chosen.
+NOT_CHOSEN: Final = ", ".join(
+    f"main:not(:has(#likelihood input[value={name}]:checked)) .of-{name}" for name in LIKELIHOODS
+)
 STYLE: Final = """
 body { font: 16px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; padding: .8rem;
   color: #1b1b1b; background: #fff }
@@ -27,8 +38,8 @@ fieldset { border: 1px solid #bbb; border-radius: 6px; margin: .5rem 0; min-widt
 .choices label { margin-right: 1rem; white-space: nowrap }
 .slider { padding: .3rem .7rem; min-width: 0 }
 .sliders, .grid { display: grid; gap: .3rem 1.2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)) }
-.sliders { max-height: 26rem; overflow-y: auto }
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, var(--least)), 1fr)) }
+.sliders { --least: 21rem; max-height: 26rem; overflow-y: auto } .grid { --least: 28rem }
 .grid > section { min-width: 0 }
 dl { display: flex; flex-wrap: wrap; gap: .4rem 2rem; margin: .6rem 0 }
 dt { color: #555; font-size: .85rem } dd { margin: 0; font-size: 1.3rem;
@@ -42,7 +53,7 @@ button { font: inherit; padding: .35rem .8rem }
 """
 INDEX: Final = f"""<!DOCTYPE html>
 <html lang="en"><head>{{%metas%}}<title>{{%title%}}</title>{{%favicon%}}{{%css%}}
-<style>{STYLE}</style></head>
+<style>{STYLE}{NOT_CHOSEN} {{ display: none }}</style></head>
 <body>{{%app_entry%}}<footer>{{%config%}}{{%scripts%}}{{%renderer%}}</footer></body></html>"""
 
 
@@ -72,19 +83,23 @@ def make_app(subject: Subject) -> Any:
 
 
 def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
-    n = subject.problem.n_rows
-    scored = "each row left out in turn" if subject.X_new is None else f"{len(subject.X_new)} test"
+    n, two = subject.problem.n_rows, len(subject.classes) == 2
+    left_out = "each row left out in turn"
+    scored = left_out if subject.X_new is None else f"{len(subject.X_new)} test rows"
+    named = " against ".join(subject.classes[::-1]) if two else ", ".join(subject.classes)
     method, likelihood = families(subject.problem)
     sections = [
         _section(html, dcc, "Probabilities", "probabilities"),
         _section(html, dcc, "Error-reject curve", "error-reject"),
     ]
-    if len(subject.parameters) > 1:
+    if _has_surface(subject):
         button = html.Button("Compute the surface", id="compute")
         sections.append(
             _section(html, dcc, "Log evidence", "surface", button, html.Span(id="surface-note"))
         )
-    if len(subject.columns) > 1 and subject.picture is None:
+    if not _has_plane(subject):
+        sections.append(_section(html, dcc, "Posterior means", "means"))
+    else:
         options = [{"label": name, "value": j} for j, name in enumerate(subject.columns)]
         pickers = [
             dcc.Dropdown(options, start, id=f"column-{axis}", clearable=False)
@@ -103,8 +118,7 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
     return html.Main(
         [
             html.H1(subject.title),
-            html.P(f"{subject.classes[1]} against {subject.classes[0]}: {n} rows; scores of "
-                   f"{scored}{' rows' if subject.X_new is not None else ''}."),
+            html.P(f"{named}: {n} rows; scores of {scored}."),
             _choices(html, dcc, "Method", "method", METHOD_NAMES, method),
             _choices(html, dcc, "Likelihood", "likelihood", {k: k for k in LIKELIHOODS},
                      likelihood),
@@ -117,11 +131,21 @@ def _layout(html: Any, dcc: Any, subject: Subject) -> Any:
             ),
             html.Dl(id="numbers", **{"aria-live": "polite"}),
             html.P(id="message", className="message", role="alert"),
+            _choices(html, dcc, "Class that is drawn", "class",
+                     {str(c): name for c, name in enumerate(subject.classes)}, "1", hidden=two),
             html.Div(sections, className="grid"),
             *(below if subject.picture else []),
             dcc.Store(id="found"),
         ]
     )  # fmt: skip
+
+
+def _has_plane(subject: Subject) -> bool:
+    return len(subject.columns) > 1 and subject.picture is None
+
+
+def _has_surface(subject: Subject) -> bool:
+    return sum(one.likelihood is None for one in subject.parameters) > 1
 
 
 def _section(html: Any, dcc: Any, title: str, name: str, *above: Any) -> Any:
@@ -133,23 +157,30 @@ def _section(html: Any, dcc: Any, title: str, name: str, *above: Any) -> Any:
     return html.Section([html.H2(title), *above, graph])
 
 
-def _choices(html: Any, dcc: Any, title: str, name: str, words: dict[str, str], start: str) -> Any:
+def _choices(
+    html: Any,
+    dcc: Any,
+    title: str,
+    name: str,
+    words: dict[str, str],
+    start: str,
+    hidden: bool = False,
+) -> Any:
     options = [{"label": word, "value": value} for value, word in words.items()]
     radio = dcc.RadioItems(options, start, id=name, inline=True, className="choices")
-    return html.Fieldset([html.Legend(title), radio])
+    return html.Fieldset([html.Legend(title), radio], hidden=hidden)
 
 
 def _slider(html: Any, dcc: Any, k: int, subject: Subject) -> Any:
     one = subject.parameters[k]
     said = html.Span(one.label, id=f"label-{k}")
-    ends = {one.low: f"{one.low:g}", one.high: f"{one.high:g}"}
+    ends = {one.low: f"{one.low:.3g}", one.high: f"{one.high:.3g}"}
     bar = dcc.Slider(
         id=f"slider-{k}", min=one.low, max=one.high, step=STEP, value=one.start, marks=ends,
         updatemode="mouseup",
     )  # fmt: skip
-    return html.Div(
-        [said, bar], className="slider", role="group", **{"aria-labelledby": f"label-{k}"}
-    )
+    shown = "slider" if one.likelihood is None else f"slider of-{one.likelihood}"
+    return html.Div([said, bar], className=shown, role="group", **{"aria-labelledby": f"label-{k}"})
 
 
 def setting_of(values: list[Any], method: str, likelihood: str) -> Setting:
@@ -169,35 +200,45 @@ def _connect(dash: Any, app: Any, explorer: Explorer) -> None:
 
     shown = [Output("numbers", "children"), Output("message", "children")]
     shown += [Output("probabilities", "figure"), Output("error-reject", "figure")]
+    if not _has_plane(subject):
+        shown.append(Output("means", "figure"))
     if subject.picture:
         shown.append(Output("pictures", "children"))
 
-    @app.callback(output=shown, inputs=moved)  # type: ignore[untyped-decorator]
-    def answer(values: list[Any], method: str, likelihood: str) -> list[Any]:
+    drawn_class = {"c": Input("class", "value")}
+
+    @app.callback(output=shown, inputs=moved | drawn_class)  # type: ignore[untyped-decorator]
+    def answer(values: list[Any], method: str, likelihood: str, c: str) -> list[Any]:
         try:
             found = explorer.at(setting_of(values, method, likelihood))
         except (ValueError, ArithmeticError, NotPositiveDefiniteError) as error:
             return [[], str(error), *[dash.no_update] * (len(shown) - 2)]
         message = "" if found.outcome.converged else f"{method} {found.outcome.value}."
-        drawn = [figures.probabilities(subject, found), figures.error_reject(found)]
+        drawn = [figures.probabilities(subject, found, int(c)), figures.error_reject(found)]
+        if not _has_plane(subject):
+            drawn.append(figures.means(subject, found, int(c)))
         if subject.picture:
             drawn.append(_pictures(dash.html, subject, found))
         return [_numbers(dash.html, found), message, *drawn]
 
-    if len(subject.columns) > 1 and subject.picture is None:
+    if _has_plane(subject):
 
         @app.callback(  # type: ignore[untyped-decorator]
             output=Output("plane", "figure"),
-            inputs=moved | {"a": Input("column-x", "value"), "b": Input("column-y", "value")},
+            inputs=moved
+            | drawn_class
+            | {"a": Input("column-x", "value"), "b": Input("column-y", "value")},
         )
-        def draw_plane(values: list[Any], method: str, likelihood: str, a: int, b: int) -> Any:
+        def draw_plane(
+            values: list[Any], method: str, likelihood: str, c: str, a: int, b: int
+        ) -> Any:
             try:
                 found = explorer.at(setting_of(values, method, likelihood))
             except (ValueError, ArithmeticError, NotPositiveDefiniteError):
                 return dash.no_update
-            return figures.plane(subject, found, a, b)
+            return figures.plane(subject, found, a, b, int(c))
 
-    if len(subject.parameters) > 1:
+    if _has_surface(subject):
         _connect_surface(dash, app, explorer, moved)
 
 
@@ -251,13 +292,15 @@ def _connect_surface(dash: Any, app: Any, explorer: Explorer, moved: dict[str, A
 
 
 def _numbers(html: Any, found: Shown) -> list[Any]:
-    rows = len(found.labels)
+    rows = len(found.codes)
     said = {
         "log evidence": (f"{found.log_evidence:.3f}", "evidence"),
         "log loss": (f"{found.log_loss:.4f}", "loss"),
         "errors": (f"{found.errors} of {rows}", "errors"),
         "milliseconds": (f"{1000 * found.seconds:.0f}", "time"),
     }
+    if isinstance(found.problem, JointProblem):
+        said["joint model"] = (JOINT_NAMES[type(found.problem.scheme)], "model")
     return [
         html.Div([html.Dt(name), html.Dd(text, id=f"number-{key}")])
         for name, (text, key) in said.items()

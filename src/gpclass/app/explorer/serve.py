@@ -26,7 +26,7 @@ def explore(
     positive: Annotated[
         str | None,
         typer.Option(
-            "--class", metavar="NAME", help="Of several classes the one to set against the rest."
+            "--class", metavar="NAME", help="Of several classes one to set against the rest."
         ),
     ] = None,
     host: Annotated[
@@ -34,7 +34,7 @@ def explore(
     ] = HOST,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
 ) -> None:
-    """Move the hyperparameters of a two-class problem in the browser (needs dash)."""
+    """Move hyperparameters, method and likelihood in the browser (needs dash)."""
     from gpclass.app.explorer.page import make_app, require_dash
     from gpclass.app.explorer.subjects import subject
 

@@ -2,23 +2,23 @@
 
 import time
 from dataclasses import dataclass, replace
-from functools import cached_property
 from threading import Lock
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.app.explorer.subjects import Subject
 from gpclass.decision.costs import ErrorRejectCurve, error_reject_curve
+from gpclass.estimator.binary_model import log_probabilities
+from gpclass.estimator.joint_model import probabilities_of
 from gpclass.exceptions import NotPositiveDefiniteError
-from gpclass.inference import METHODS, Outcome
+from gpclass.inference import METHODS, Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
-from gpclass.inference.sites import Sites
-from gpclass.kernels import cross
-from gpclass.learning import BinaryProblem
-from gpclass.likelihoods import get_likelihood
+from gpclass.inference.joint import joint_scheme
+from gpclass.learning import BinaryProblem, JointProblem
 from gpclass.linalg import Array
+from gpclass.priors.coupled import as_crosses
 
 # Points along each side of the evidence surface, and of the plane of the posterior mean.
 SURFACE_POINTS: Final = 9
@@ -50,60 +50,63 @@ class Shown:
     log_evidence : float
         In nats, without a prior over hyperparameters.
     outcome : Outcome
-    positive : ndarray of shape (m,)
-        P(+1) of the test rows, or of each row given the others.
-    labels : ndarray of shape (m,)
-        Their labels, -1 and +1.
-    problem : BinaryProblem
+    P : ndarray of shape (m, C)
+        Class probabilities of the test rows, or of each row given the others.
+    means : ndarray of shape (m, C)
+        Their posterior means; of two classes the first's is minus the second's.
+    codes : ndarray of shape (m,)
+        Their classes, 0 to C - 1.
+    problem : BinaryProblem or JointProblem
         At this setting.
-    mean_weights : ndarray of shape (n,)
-        The posterior mean at new inputs is the covariance times these.
-    sites : Sites
+    mean_weights : ndarray of shape (n, C)
+        The posterior mean of a class's latent at new inputs is the covariance times its column.
+    sites : Sites or ClassSites
     seconds : float
         Wall-clock time that it took.
     """
 
     log_evidence: float
     outcome: Outcome
-    positive: Array
-    labels: Array
-    problem: BinaryProblem
+    P: Array
+    means: Array
+    codes: NDArray[np.intp]
+    problem: BinaryProblem | JointProblem
     mean_weights: Array
-    sites: Sites
+    sites: Any
     seconds: float
-
-    @cached_property
-    def of_label(self) -> Array:
-        """Probability of the label that was observed, (m,)."""
-        return np.where(self.labels > 0, self.positive, 1.0 - self.positive)
 
     @property
     def log_loss(self) -> float:
         """Mean of ``-log p(label)``, in nats."""
         with np.errstate(divide="ignore"):
-            return float(-np.log(self.of_label).mean())
+            return float(-np.log(self.P[np.arange(len(self.codes)), self.codes]).mean())
 
     @property
     def errors(self) -> int:
-        """Rows whose more probable class is wrong."""
-        return int(np.sum((self.positive > 0.5) != (self.labels > 0)))
+        """Rows whose most probable class is wrong."""
+        return int(np.sum(self.P.argmax(axis=1) != self.codes))
 
     @property
     def curve(self) -> ErrorRejectCurve:
         """Error rate as the least certain rows are rejected."""
-        return error_reject_curve(self.labels, self.positive, labels=[-1.0, 1.0])
+        return error_reject_curve(self.codes, self.P, labels=np.arange(self.P.shape[1]))
 
     def least_certain(self, count: int) -> NDArray[np.intp]:
-        """Rows whose probabilities are nearest to one half."""
-        return np.argsort(np.abs(self.positive - 0.5), kind="stable")[:count]
+        """Rows whose most probable class is least probable."""
+        return np.argsort(self.P.max(axis=1), kind="stable")[:count]
 
-    def plane(self, a: int, b: int) -> tuple[Array, Array, Array]:
-        """Values of columns a and b, (k,), and the posterior mean, (k, k), others at the median."""
+    def plane(self, a: int, b: int, c: int = 1) -> tuple[Array, Array, Array]:
+        """Values of columns a and b, (k,), and the posterior mean of class c's latent, (k, k).
+
+        The other columns are at their median.
+        """
         X = self.problem.inputs
         x, y = (np.linspace(X[:, j].min(), X[:, j].max(), PLANE_POINTS) for j in (a, b))
         rows = np.tile(np.median(X, axis=0), (PLANE_POINTS**2, 1))
         rows[:, a], rows[:, b] = np.tile(x, PLANE_POINTS), np.repeat(y, PLANE_POINTS)
-        mean = self.mean_weights @ cross(self.problem.kernel, X, rows)
+        n_classes = self.P.shape[1]
+        crosses = as_crosses(self.problem.cross(rows)[0], n_classes)
+        mean = self.mean_weights[:, c] @ crosses[c][:, : len(rows)]
         return x, y, mean.reshape(PLANE_POINTS, PLANE_POINTS)
 
 
@@ -130,7 +133,8 @@ class Explorer:
     --------
     >>> from gpclass.app.explorer.state import Explorer, Setting
     >>> from gpclass.app.explorer.subjects import subject
-    >>> shown = Explorer(subject("iris")).at(Setting((1.0, 0.7), "laplace", "probit"))
+    >>> virginica = subject("iris", positive="virginica")
+    >>> shown = Explorer(virginica).at(Setting((1.0, 0.7, -4.605), "laplace", "probit"))
     >>> shown.errors, round(shown.log_evidence, 1)
     (6, -24.2)
     """
@@ -138,7 +142,7 @@ class Explorer:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self._lock = Lock()
-        self._sites: dict[tuple[str, str], Sites] = {}
+        self._sites: dict[tuple[str, str], Any] = {}
         self._last: tuple[Setting, Shown] | None = None
 
     def at(self, setting: Setting) -> Shown:
@@ -154,41 +158,44 @@ class Explorer:
                 self._sites[setting.family] = shown.sites
             return self._last[1]
 
-    def _problem(self, setting: Setting) -> BinaryProblem:
-        """The problem of a family: its likelihood as fitted where that is the one chosen."""
-        given = self.subject.problem
-        likelihood = get_likelihood(setting.likelihood)
-        if isinstance(given.likelihood, type(likelihood)):
-            likelihood = given.likelihood
-        return replace(given, likelihood=likelihood, inference=METHODS[setting.method]())
+    def _problem(self, setting: Setting) -> BinaryProblem | JointProblem:
+        """The problem at a setting; ValueError where there is no joint model of its likelihood."""
+        given, method = self.subject.problem, METHODS[setting.method]()
+        likelihood = self.subject.likelihood(setting.likelihood)
+        if isinstance(given, JointProblem):
+            scheme = joint_scheme(self.subject.multi_class, method)
+            likelihood = scheme.likelihood_of(likelihood, method)
+            found: Any = replace(given, scheme=scheme, likelihood=likelihood, inference=method)
+        else:
+            found = replace(given, likelihood=likelihood, inference=method)
+        return found.at(self.subject.theta(setting.values, setting.likelihood))  # type: ignore[no-any-return]
 
     def _computed(self, setting: Setting) -> Shown:
         start = time.perf_counter()
         problem = self._problem(setting)
-        theta = problem.hyperparameters.completed(self.subject.theta(setting.values))
         init = self._sites.get(setting.family) if problem.single_optimum else None
-        evaluation = problem.evaluate(theta, gradient=False, init=init)
-        found, there = evaluation.approximation, problem.at(theta)
+        evaluation = problem.evaluate(problem.theta, gradient=False, init=init)
+        found = evaluation.approximation
         posterior, new = found.posterior, self.subject.X_new
-        labels = problem.y if self.subject.y_new is None else self.subject.y_new
         if new is None:
-            posterior = posterior.with_covariance()
-            cavities = Cavities.of(posterior, np.ones(len(labels)))
-            if not cavities.proper:
-                raise NotPositiveDefiniteError(
-                    "the posterior without one of the rows is not proper, so that no row can be "
-                    "left out here"
-                )
-            mean, variance = cavities
+            latents = _left_out(posterior, problem.n_rows)
         else:
-            mean, variance = posterior.predict(*there.cross(new))
+            latents = posterior.predict(*problem.cross(new))
+        means = latents[0]
+        if isinstance(problem, JointProblem):
+            P, weights = probabilities_of(problem, *latents), posterior.mean_weights
+        else:
+            P = np.exp(log_probabilities(problem.likelihood, *latents))
+            both = means, posterior.mean_weights
+            means, weights = (np.stack([-one, one], axis=1) for one in both)
         return Shown(
             evaluation.log_evidence,
             found.outcome,
-            there.likelihood.predict_proba(mean, variance),
-            labels,
-            there,
-            posterior.mean_weights,
+            P,
+            means,
+            self.subject.scored,
+            problem,
+            weights,
             found.sites,
             time.perf_counter() - start,
         )
@@ -205,7 +212,7 @@ class Explorer:
             for place in range(len(x))[:: 1 if row % 2 == 0 else -1]:
                 there = list(setting.values)
                 there[places[0]], there[places[1]] = float(x[place]), float(y[row])
-                theta = problem.hyperparameters.completed(self.subject.theta(tuple(there)))
+                theta = self.subject.theta(tuple(there), setting.likelihood)
                 try:
                     found = problem.evaluate(theta, gradient=False, init=init)
                 except (NotPositiveDefiniteError, ArithmeticError):
@@ -213,3 +220,19 @@ class Explorer:
                 values[row, place] = found.log_evidence
                 init = found.approximation.sites if problem.single_optimum else None
         return Surface(places, x, y, values)
+
+
+def _left_out(posterior: Any, n: int) -> Any:
+    """Means and covariances of each of n rows' latents given the other rows."""
+    if isinstance(posterior, SitePosterior):
+        found: Any = Cavities.of(posterior.with_covariance(), np.ones(n))
+        proper = found.proper
+    else:
+        found = posterior.leave_one_out(np.ones(n))
+        proper = np.isfinite(found[1]).all()
+    if not proper:
+        raise NotPositiveDefiniteError(
+            "the posterior without one of the rows is not proper, so that no row can be left out "
+            "here"
+        )
+    return found

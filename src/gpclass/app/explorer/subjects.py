@@ -1,6 +1,6 @@
-"""What is explored: a two-class problem of a named data set, a file, or a fitted model."""
+"""What is explored: a problem of a named data set, a file, or a fitted model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
@@ -10,13 +10,16 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from gpclass.inference import METHODS, Laplace
-from gpclass.learning import BinaryProblem
-from gpclass.likelihoods import LIKELIHOODS, Probit
+from gpclass.inference.joint import Softmax
+from gpclass.learning import BinaryProblem, JointProblem
+from gpclass.likelihoods import LIKELIHOODS, Likelihood, Probit, get_likelihood
 from gpclass.linalg import Array
 from gpclass.priors import Dense, DensePrior, PriorForm
 
 # More rows than these are test rows: an answer should come within the time of a blink.
 MOST_ROWS: Final = 800
+# Of a joint model of many classes, which has several latents a row.
+MOST_ROWS_JOINT: Final = 400
 # Logarithms to both sides of where a slider starts.
 REACH: Final = 3.0
 # Picture sizes of the tables whose columns are pixels.
@@ -25,49 +28,73 @@ PICTURES: Final = {"digits": (8, 8), DIGITS: (16, 16), "usps": (16, 16)}
 
 
 class Parameter(NamedTuple):
-    """One slider: ``scale`` times an entry of theta, since sigma_f is the root of a variance."""
+    """One slider: ``scale`` times an entry of theta, since sigma_f is the root of a variance.
+
+    Of the kernel, or of the `likelihood` of that name.
+    """
 
     label: str
     start: float
     low: float
     high: float
     scale: float = 1.0
+    likelihood: str | None = None
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A two-class problem, and what the page says of it.
+    """A problem, and what the page says of it.
 
     Parameters
     ----------
     title : str
-    problem : BinaryProblem
-        Where the sliders start; the label +1 is the second of `classes`.
-    classes : tuple of two str
+    problem : BinaryProblem or JointProblem
+        Where the sliders start; the label +1 is the second of two `classes`.
+    classes : tuple of str
     parameters : tuple of Parameter
-        One for each entry of theta of the kernel.
+        One for each entry of theta of the kernel, then those of the likelihoods.
     columns : tuple of str
         Names of the columns of the problem's inputs; empty where these are no matrix.
-    X_new, y_new : ndarray of shape (m, d), (m,), default=None
-        Test rows and their labels, -1 and +1; without them rows are left out one at a time.
+    X_new, codes_new : ndarray of shape (m, d), (m,), default=None
+        Test rows and their classes, both or neither; without them rows are left out one at a time.
     picture : tuple of two int, default=None
         Height and width where the columns are the pixels of a picture.
+    multi_class : str, default="joint"
+        The joint model of more than two classes, as the classifier names it.
     """
 
     title: str
-    problem: BinaryProblem = field(repr=False)
-    classes: tuple[str, str]
+    problem: BinaryProblem | JointProblem = field(repr=False)
+    classes: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     columns: tuple[str, ...] = field(repr=False)
     X_new: Array | None = field(default=None, repr=False)
-    y_new: Array | None = field(default=None, repr=False)
+    codes_new: NDArray[np.intp] | None = field(default=None, repr=False)
     picture: tuple[int, int] | None = None
+    multi_class: str = "joint"
 
-    def theta(self, values: tuple[float, ...]) -> Array:
-        """Theta of the kernel at values of the sliders."""
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """Classes of the problem's rows, 0 to C - 1."""
+        if isinstance(self.problem, JointProblem):
+            return self.problem.codes
+        return (self.problem.y > 0).astype(np.intp)
+
+    @property
+    def scored(self) -> NDArray[np.intp]:
+        """Classes of the test rows, or of the problem's own without them."""
+        return self.codes if self.codes_new is None else self.codes_new
+
+    def likelihood(self, name: str) -> Likelihood:
+        """The likelihood of that name: as fitted, or with its defaults."""
+        return _as_fitted(self.problem, name)
+
+    def theta(self, values: tuple[float, ...], likelihood: str) -> Array:
+        """Theta of the kernel and a likelihood at values of the sliders."""
         pairs = zip(values, self.parameters, strict=True)
-        return np.array([value / one.scale for value, one in pairs])
+        used = [(v, one) for v, one in pairs if one.likelihood in (None, likelihood)]
+        return np.array([value / one.scale for value, one in used])
 
 
 @final
@@ -123,19 +150,23 @@ def subject(name: str, target: str | None = None, positive: str | None = None) -
     target : str, default=None
         The class column of a file.
     positive : str, default=None
-        Of more than two classes the one that is set against the rest; None: the last.
+        Of more than two classes the one that is set against the rest; None: their joint model, or
+        the last of a model that was fitted by one_vs_rest.
 
     Raises
     ------
     ValueError
-        For a model that is not of two classes, and for a table with text or gaps.
+        For a model of pairs of classes, and for a table with text or gaps.
 
     Examples
     --------
     >>> from gpclass.app.explorer.subjects import subject
+    >>> subject("iris").classes
+    ('setosa', 'versicolor', 'virginica')
     >>> iris = subject("iris", positive="versicolor")
     >>> iris.classes, [one.label for one in iris.parameters]
-    (('not versicolor', 'versicolor'), ['log signal deviation', 'log length-scale'])
+    (('not versicolor', 'versicolor'),
+     ['log signal deviation', 'log length-scale', 'log epsilon of the threshold likelihood'])
     """
     if name.endswith(".skops"):
         return _of_model(Path(name), positive)
@@ -144,7 +175,7 @@ def subject(name: str, target: str | None = None, positive: str | None = None) -
     return _of_table(name, target, positive)
 
 
-def families(problem: BinaryProblem) -> tuple[str, str]:
+def families(problem: BinaryProblem | JointProblem) -> tuple[str, str]:
     """Names of a problem's method and likelihood; ValueError where the page offers none of them."""
     names = []
     for one, known in ((problem.inference, METHODS), (problem.likelihood, LIKELIHOODS)):
@@ -163,19 +194,7 @@ def _of_model(path: Path, positive: str | None) -> Subject:
     from gpclass.estimator.summary import names_of_columns
 
     model: Any = load_model(path)
-    known = [str(one) for one in model.classes_]
-    if len(known) > 2 and len(model.models_) != len(known):
-        raise ValueError(
-            f"{path} has {len(known)} classes in one model, and the explorer shows two: fit with "
-            "--multi-class one_vs_rest, or explore the data set by its name."
-        )
-    place = 0 if len(known) == 2 else _place(known, positive)
-    problem = model.models_[place].problem
-    if not isinstance(problem, BinaryProblem):
-        raise ValueError(
-            f"{path} has one model of all {len(known)} classes, and the explorer shows two: fit "
-            "with --multi-class one_vs_rest, or explore the data set by its name."
-        )
+    problem, classes = _chosen(model, path, positive)
     families(problem)
     X = problem.inputs
     n_kernel = problem.hyperparameters.n_kernel
@@ -186,10 +205,55 @@ def _of_model(path: Path, positive: str | None) -> Subject:
         Parameter(f"log {label}", *_range(float(value), low, high))
         for label, value, (low, high) in zip(labels, problem.theta, problem.bounds, strict=False)
     )
-    classes = (known[0], known[1]) if len(known) == 2 else _against(known[place])
     matrix = isinstance(X, np.ndarray) and X.ndim == 2
     columns = tuple(map(str, names_of_columns(model, X))) if matrix else ()
-    return Subject(path.stem, problem, classes, parameters, columns)
+    parameters += _of_likelihoods(problem)
+    return Subject(path.stem, problem, classes, parameters, columns, multi_class=model.multi_class)
+
+
+def _chosen(
+    model: Any, path: Path, positive: str | None
+) -> tuple[BinaryProblem | JointProblem, tuple[str, ...]]:
+    """One problem of a model, and the names of its classes."""
+    known = tuple(map(str, model.classes_))
+    problem = model.models_[0].problem
+    if isinstance(problem, JointProblem):
+        if positive is not None:
+            raise ValueError(
+                f"{path} has one model of all {len(known)} classes: leave --class out, or fit with "
+                "--multi-class one_vs_rest."
+            )
+        if isinstance(problem.scheme, Softmax):
+            # the probit, the default, stands for the softmax there, and for EP as it is
+            problem = replace(problem, likelihood=get_likelihood(model.likelihood))
+        return problem, known
+    if len(known) == 2:
+        return problem, known
+    if model.multi_class == "one_vs_one":
+        raise ValueError(
+            f"{path} has a model for each pair of its {len(known)} classes, which the explorer "
+            "does not show: fit with --multi-class joint or one_vs_rest."
+        )
+    place = _place(known, positive)
+    return model.models_[place].problem, _against(known[place])
+
+
+def _of_likelihoods(problem: BinaryProblem | JointProblem) -> tuple[Parameter, ...]:
+    """Sliders for the hyperparameters of every likelihood of the page."""
+    found = []
+    for name in LIKELIHOODS:
+        one = _as_fitted(problem, name)
+        for what, start, (low, high) in zip(
+            one.hyperparameter_names, one.theta, one.bounds, strict=True
+        ):
+            label = f"log {what} of the {name} likelihood"
+            found.append(Parameter(label, *_range(start, low, high), likelihood=name))
+    return tuple(found)
+
+
+def _as_fitted(problem: BinaryProblem | JointProblem, name: str) -> Likelihood:
+    likelihood, given = get_likelihood(name), problem.likelihood
+    return given if isinstance(given, type(likelihood)) else likelihood
 
 
 def _range(start: float, low: float, high: float) -> tuple[float, float, float]:
@@ -206,8 +270,9 @@ def _of_digits() -> Subject:
     columns = tuple(f"pixel {j % 16 + 1}, {j // 16 + 1}" for j in range(data.X.shape[1]))
     length, deviation = LAPLACE_BEST
     return _by_distances(
-        "USPS digits, 3 against 5", data.X, data.y, (data.X_test, data.y_test), ("5", "3"),
-        columns, (deviation, length), PICTURES[DIGITS],
+        "USPS digits, 3 against 5", data.X, (data.y > 0).astype(np.intp),
+        (data.X_test, (data.y_test > 0).astype(np.intp)), ("5", "3"), columns,
+        (deviation, length), PICTURES[DIGITS],
     )  # fmt: skip
 
 
@@ -219,7 +284,7 @@ def _of_table(name: str, target: str | None, positive: str | None) -> Subject:
     from gpclass.app.evaluation import check_classes
 
     dataset = load_dataset(name, target)
-    known = [str(one) for one in check_classes(dataset.y, name=dataset.target)]
+    known = tuple(str(one) for one in check_classes(dataset.y, name=dataset.target))
     numbers = all(kind.kind in "iufb" for kind in dataset.X.dtypes)
     if not numbers or dataset.X.isna().any(axis=None):
         raise ValueError(
@@ -229,21 +294,27 @@ def _of_table(name: str, target: str | None, positive: str | None) -> Subject:
     picture = PICTURES.get(dataset.name)
     X = dataset.X.to_numpy(np.float64)
     X = StandardScaler().fit_transform(X) if picture is None else X / X.std()
-    second = known[_place(known, positive)] if positive or len(known) > 2 else known[1]
-    y = np.where(dataset.y.astype(str) == second, 1.0, -1.0)
-    other = [one for one in known if one != second]
-    classes = (other[0], second) if len(known) == 2 else _against(second)
+    classes, names = known, dataset.y.astype(str)
+    if positive is not None and len(known) > 2:
+        classes = _against(known[_place(known, positive)])
+        names = np.where(names == positive, *reversed(classes))
+    elif positive is not None and known[_place(known, positive)] == known[0]:
+        classes = known[::-1]
+    codes = np.argmax(names[:, None] == np.array(classes), axis=1)
+    most = MOST_ROWS if len(classes) == 2 else MOST_ROWS_JOINT
     new = None
-    if len(y) > MOST_ROWS:
-        X, X_new, y, y_new = train_test_split(
-            X, y, train_size=MOST_ROWS, stratify=y, random_state=0
+    if len(codes) > most:
+        X, X_new, codes, codes_new = train_test_split(
+            X, codes, train_size=most, stratify=codes, random_state=0
         )
-        new = (X_new[:MOST_ROWS], y_new[:MOST_ROWS])
+        new = (X_new[:most], codes_new[:most])
     starts = (1.0, round(0.5 * float(np.log(X.shape[1])), 2))
-    return _by_distances(dataset.name, X, y, new, classes, dataset.feature_names, starts, picture)
+    return _by_distances(
+        dataset.name, X, codes, new, classes, dataset.feature_names, starts, picture
+    )
 
 
-def _place(known: list[str], positive: str | None) -> int:
+def _place(known: tuple[str, ...], positive: str | None) -> int:
     if positive is None:
         return len(known) - 1
     if positive not in known:
@@ -258,24 +329,27 @@ def _against(name: str) -> tuple[str, str]:
 def _by_distances(
     title: str,
     X: Array,
-    y: NDArray[Any],
-    new: tuple[Array, NDArray[Any]] | None,
-    classes: tuple[str, str],
+    codes: NDArray[np.intp],
+    new: tuple[Array, NDArray[np.intp]] | None,
+    classes: tuple[str, ...],
     columns: tuple[str, ...],
     starts: tuple[float, float],
     picture: tuple[int, int] | None,
 ) -> Subject:
     """One length-scale for all columns; ``starts`` are log sigma_f and log l."""
     kernel = ConstantKernel(np.exp(2.0 * starts[0])) * RBF(np.exp(starts[1]))
-    X_new, y_new = (X[:0], None) if new is None else (new[0], new[1].astype(np.float64))
-    form = KeptDistances.of(X, X_new)
-    labels = y.astype(np.float64)
-    problem = BinaryProblem(kernel, X, labels, Probit(), Laplace(), prior_form=form)
+    X_new, codes_new = (None, None) if new is None else new
+    if len(classes) == 2:
+        form = KeptDistances.of(X, X[:0] if X_new is None else X_new)
+        y = np.where(codes == 1, 1.0, -1.0)
+        problem: Any = BinaryProblem(kernel, X, y, Probit(), Laplace(), prior_form=form)
+    else:
+        problem = JointProblem(kernel, X, codes, len(classes), Softmax(), Probit(), Laplace())
     parameters = (
         Parameter("log signal deviation", *_range(starts[0], -np.inf, np.inf), 0.5),
         Parameter("log length-scale", *_range(starts[1], -np.inf, np.inf)),
+        *_of_likelihoods(problem),
     )
     return Subject(
-        title, problem, classes, parameters, tuple(map(str, columns)),
-        None if new is None else X_new, y_new, picture,
-    )  # fmt: skip
+        title, problem, classes, parameters, tuple(map(str, columns)), X_new, codes_new, picture
+    )

@@ -1,6 +1,7 @@
 """Covariances of new rows as ONNX nodes."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,47 +20,51 @@ from gpclass.estimator.export.graph import Array, Graph
 from gpclass.kernels import ColumnKernel
 from gpclass.kernels.selection import pick
 
+# Of a kernel that is not composed of others, from the graph, the training rows and the new ones.
+Simple = Callable[[Graph, Any, Array, str], str]
+
 
 def cross_nodes(graph: Graph, kernel: Any, X: Array, Z: str) -> str:
     """Covariances of new rows and training rows, (m, n) or (1, 1)."""
+    return _composed(graph, kernel, X, Z, _cross)
+
+
+def diagonal_nodes(graph: Graph, kernel: Any, X: Array, Z: str) -> str:
+    """Prior variances of new rows, (m, 1) or (1, 1), of a kernel that `cross_nodes` knows."""
+    return _composed(graph, kernel, X, Z, _diagonal)
+
+
+def _composed(graph: Graph, kernel: Any, X: Array, Z: str, simple: Simple) -> str:
+    """Sums, products, powers and columns of what ``simple`` gives for their parts."""
     if isinstance(kernel, Sum | Product):
-        parts = [cross_nodes(graph, part, X, Z) for part in (kernel.k1, kernel.k2)]
+        parts = [_composed(graph, part, X, Z, simple) for part in (kernel.k1, kernel.k2)]
         return graph.op("Add" if isinstance(kernel, Sum) else "Mul", *parts)
     if isinstance(kernel, Exponentiation):
-        base = cross_nodes(graph, kernel.kernel, X, Z)
+        base = _composed(graph, kernel.kernel, X, Z, simple)
         return graph.op("Pow", base, float(kernel.exponent))
-    if isinstance(kernel, ConstantKernel | WhiteKernel):
-        value = kernel.constant_value if isinstance(kernel, ConstantKernel) else 0.0
-        return graph.constant(float(value))
+    if isinstance(kernel, ColumnKernel):
+        columns = pick(kernel.columns, kernel.positions, X.shape[1])
+        chosen = graph.op("Gather", Z, columns.astype(np.int64), axis=1)
+        return _composed(graph, kernel.spread, kernel.chosen(X), chosen, simple)
+    if isinstance(kernel, ConstantKernel):
+        return graph.constant(float(kernel.constant_value))
+    return simple(graph, kernel, X, Z)
+
+
+def _cross(graph: Graph, kernel: Any, X: Array, Z: str) -> str:
+    if isinstance(kernel, WhiteKernel):
+        return graph.constant(0.0)
     if isinstance(kernel, DotProduct):
         return graph.op("Add", graph.op("MatMul", Z, X.T), float(kernel.sigma_0) ** 2)
-    if isinstance(kernel, ColumnKernel):
-        return cross_nodes(graph, kernel.spread, kernel.chosen(X), _chosen(graph, kernel, X, Z))
     if type(kernel) in (RBF, Matern):
         return _radial(graph, kernel, X, Z)
     raise ValueError(f"ONNX export does not know the kernel {kernel}")
 
 
-def diagonal_nodes(graph: Graph, kernel: Any, X: Array, Z: str) -> str:
-    """Prior variances of new rows, (m, 1) or (1, 1), of a kernel that `cross_nodes` knows."""
-    if isinstance(kernel, Sum | Product):
-        parts = [diagonal_nodes(graph, part, X, Z) for part in (kernel.k1, kernel.k2)]
-        return graph.op("Add" if isinstance(kernel, Sum) else "Mul", *parts)
-    if isinstance(kernel, Exponentiation):
-        base = diagonal_nodes(graph, kernel.kernel, X, Z)
-        return graph.op("Pow", base, float(kernel.exponent))
+def _diagonal(graph: Graph, kernel: Any, X: Array, Z: str) -> str:
     if isinstance(kernel, DotProduct):
         return graph.op("Add", graph.inner(Z, Z), float(kernel.sigma_0) ** 2)
-    if isinstance(kernel, ColumnKernel):
-        return diagonal_nodes(graph, kernel.spread, kernel.chosen(X), _chosen(graph, kernel, X, Z))
-    if isinstance(kernel, ConstantKernel):
-        return graph.constant(float(kernel.constant_value))
     return graph.constant(float(kernel.noise_level) if isinstance(kernel, WhiteKernel) else 1.0)
-
-
-def _chosen(graph: Graph, kernel: ColumnKernel, X: Array, Z: str) -> str:
-    columns = pick(kernel.columns, kernel.positions, X.shape[1])
-    return graph.op("Gather", Z, columns.astype(np.int64), axis=1)
 
 
 def _radial(graph: Graph, kernel: Any, X: Array, Z: str) -> str:
