@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpclass.estimator.inputs import CovarianceMatrix, Inputs, Objects
-from gpclass.kernels import take
 from gpclass.learning import (
     BinaryProblem,
     CentralComposite,
@@ -53,9 +52,11 @@ class InducingPoints:
         kernel, X = problem.at(theta).kernel, problem.inputs
         if len(X) > MOST_CANDIDATES:
             drawn = np.random.default_rng(0).choice(len(X), MOST_CANDIDATES, replace=False)
-            X = take(kernel, X, np.sort(drawn))
+            X = X[drawn]
+        # equal variances are decided by the order, which that of the table must not be
+        X = X[np.lexsort(X.T)]
         rows = choose_inducing(kernel, X, self.given).rows
-        return replace(problem, prior_form=Inducing(np.array(take(kernel, X, rows))))
+        return replace(problem, prior_form=Inducing(X[rows]))
 
 
 def first_learner(learner: Learner) -> Learner:
