@@ -84,12 +84,15 @@ def learn_models(
     runs: list[ReportedRun] = []
     with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
         learn = partial(learn_all, n_jobs=estimator.n_jobs, progress=progress.update)
-        if points is not None:
-            problems = points.placed(problems, starts)
         if points is not None and points.chosen_again(learner):
-            learned = learn([first_learner(one) for one in learners], problems, starts, inits)
-            runs += _reported(division.names, problems, learned)
-            starts, inits = _ends(learned)
+            few = points.placed(points.leading(problems), starts)
+            first = learn(
+                [first_learner(one) for one in learners], few, starts, _fitting(few, inits)
+            )
+            runs += _reported(division.names, few, first)
+            starts = [one.theta[None] for one in first]
+            inits = _fitting(problems, [one.best.sites for one in first])
+        if points is not None:
             problems = points.placed(problems, starts)
         learned = learn(learners, problems, starts, inits)
     runs += _reported(division.names, problems, learned)
@@ -112,9 +115,12 @@ def _reported(
     ]
 
 
-def _ends(learned: Sequence[Learned]) -> tuple[list[Array], list[object]]:
-    """Where more learning starts: the hyperparameters and the sites that were found."""
-    return [one.theta[None] for one in learned], [one.best.sites for one in learned]
+def _fitting(problems: Sequence[Problem], inits: Sequence[Any]) -> list[object]:
+    """Sites to start from where they are of as many rows, else None."""
+    return [
+        init if init is not None and len(init) == problem.n_sites else None
+        for problem, init in zip(problems, inits, strict=True)
+    ]
 
 
 def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Problem) -> Learner:
