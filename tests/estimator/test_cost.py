@@ -94,7 +94,7 @@ def test_inducing_points_are_named_with_their_cost(machine):
         binary.warn()
     assert str(error.value) == (
         "n = 40000 needs 70 GB for the exact method, and this machine has 20 GB free; set "
-        "inducing=500 (about 0.4 GB, 46 s)"
+        "inducing=500 (about 0.4 GB, 26 s)"
     )
     joint = cost(problems(40_000, 3), MaximiseEvidence(), 1, None)
     with pytest.raises(NotEnoughMemoryError, match="one_vs_rest' and inducing=500"):

@@ -47,12 +47,14 @@ class InducingPoints:
         """Whether what is learnt changes them: a number, and not a fixed kernel."""
         return isinstance(self.given, int) and not isinstance(learner, KeepFixed)
 
-    def leading(self, problems: Sequence[Any]) -> list[Any]:
-        """The binary problems of so many of their rows that points can be chosen by their kernels.
+    @property
+    def leading_rows(self) -> int:
+        """Rows by which the kernel is learnt, coarsely, that they are chosen again by."""
+        return max(ROWS_A_POINT * self.count, FEWEST_ROWS)
 
-        These are within one part in ten of those of all rows, and cost a part of the time.
-        """
-        return [_thinned(one, max(ROWS_A_POINT * self.count, FEWEST_ROWS)) for one in problems]
+    def leading(self, problems: Sequence[Any]) -> list[Any]:
+        """The binary problems of about so many of their rows, which saves a third of a fit."""
+        return [_thinned(one, self.leading_rows) for one in problems]
 
     def placed(self, problems: Sequence[Any], starts: Sequence[Array]) -> list[Any]:
         """The binary problems with FITC's prior, by the kernels at the first of their starts."""
