@@ -11,6 +11,7 @@ from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 
 import gpclass
 from gpclass import GaussianProcessClassifier
+from gpclass.estimator import inducing as module
 from gpclass.estimator.inducing import InducingPoints
 from gpclass.inference import EP
 from gpclass.likelihoods import NoisyThreshold
@@ -70,6 +71,24 @@ def test_points_are_chosen_again_with_the_kernel_that_was_learnt(model):
     held = fitted(kernel=KERNEL, optimizer=None)
     assert held.optimizer_report_.runs == ()
     assert form_of(held).Z.shape == (M, 2)
+
+
+def test_of_many_rows_some_lead_and_some_are_candidates(monkeypatch):
+    monkeypatch.setattr(module, "FEWEST_ROWS", 40)
+    monkeypatch.setattr(module, "ROWS_A_POINT", 1)
+    monkeypatch.setattr(module, "MOST_CANDIDATES", 60)
+    weight = np.random.default_rng(2).uniform(0.5, 1.5, N)
+    led = GaussianProcessClassifier(KERNEL, inducing=30).fit(X, Y, sample_weight=weight)
+    (few,) = InducingPoints(30).leading([led.models_[0].problem])
+    assert few.n_rows == 50
+    np.testing.assert_array_equal(few.inputs, X[::3])
+    np.testing.assert_array_equal(few.weights, weight[::3])
+    np.testing.assert_array_equal(few.y, np.where(Y[::3] > 0, 1.0, -1.0))
+    assert (form_of(led).Z[:, None] == X).all(axis=2).any(axis=1).all()
+    again = GaussianProcessClassifier(KERNEL, inducing=30).fit(X, Y, sample_weight=weight)
+    np.testing.assert_array_equal(again.predict_proba(NEW), led.predict_proba(NEW))
+    exact = GaussianProcessClassifier(KERNEL).fit(X, Y, sample_weight=weight)
+    assert np.abs(led.predict_proba(NEW) - exact.predict_proba(NEW)).mean() < 0.03
 
 
 def test_rows_that_are_given_stay_and_are_scaled_as_the_table_is():
