@@ -75,11 +75,12 @@ class InducingPoints:
 
 
 def _thinned(problem: BinaryProblem, n_rows: int) -> BinaryProblem:
-    """Every so many of the rows, about n."""
+    """Every so many of the rows of each class, about n."""
     step = problem.n_rows // n_rows
     if step < 2:
         return problem
-    chosen = np.arange(0, problem.n_rows, step)
+    classes = [np.flatnonzero(problem.y == label)[::step] for label in (-1.0, 1.0)]
+    chosen = np.sort(np.concatenate(classes))
     return replace(
         problem,
         y=problem.y[chosen],
