@@ -186,7 +186,7 @@ class Explorer:
             P, weights = probabilities_of(problem, *latents), posterior.mean_weights
         else:
             P = np.exp(log_probabilities(problem.likelihood, *latents))
-            both = means, posterior.mean_weights
+            both = means, posterior.new_weights
             means, weights = (np.stack([-one, one], axis=1) for one in both)
         return Shown(
             evaluation.log_evidence,
