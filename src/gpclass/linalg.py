@@ -5,6 +5,7 @@ docstring says "lower". LAPACK wants Fortran order: the calls below pass ``A.T``
 whose upper triangle is the lower one of A, and copy nothing. Large matrices go through
 `scipy.linalg`: numpy's second OpenBLAS has its own threads, and the two slow each other down (8 ms
 in place of 0.1 ms for a 2000 x 2000 matrix times a vector). Small ones go through `numpy.linalg`.
+It has a few lines above 400, as it is the only file of its kind.
 """
 
 from abc import ABC, abstractmethod
@@ -133,6 +134,12 @@ def solve_lower_columns_in_place(L: Array, V: Array, *, transposed: bool = False
     A column's bits do not depend on its neighbours where m is a multiple of `TILE`.
     """
     blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=int(transposed), overwrite_b=1)
+    return V
+
+
+def multiply_lower_columns_in_place(X: Array, V: Array, *, transposed: bool = False) -> Array:
+    """Overwrite V of shape (n, m) by ``X V``, or by ``X^T V``, for a lower triangular X."""
+    blas.dtrmm(1.0, X.T, V.T, side=1, lower=0, trans_a=int(transposed), overwrite_b=1)
     return V
 
 
