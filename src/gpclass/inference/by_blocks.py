@@ -27,7 +27,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_terms import RowTerms
-from gpclass.kernels import cross, diagonal, pullback_cross, pullback_diagonal
+from gpclass.kernels import cross, diagonal, pullback_cross, pullback_diagonal, rectangle
 from gpclass.linalg import Array
 
 # Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
@@ -55,7 +55,7 @@ class Basis:
     @classmethod
     def of(cls, kernel: Kernel, Z: Any) -> "Basis":
         """Factor k(Z, Z); NotPositiveDefiniteError where the kernel is not positive definite."""
-        K = cross(kernel, Z, Z)
+        K = rectangle(kernel, Z, Z)
         K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max()
         return cls(kernel, Z, linalg.cholesky(K, f"the kernel {kernel} at the inducing points"))
 
@@ -65,10 +65,12 @@ class Basis:
             raise NotPositiveDefiniteError(f"the kernel {self.kernel} overflows at inducing points")
 
     def at(self, X: Any) -> tuple[Array, Array]:
-        """Features (m, b) and prior variances (b,) of rows; a column depends on its row alone."""
-        return linalg.solve_lower_columns_in_place(
-            self.L, cross(self.kernel, self.Z, X)
-        ), diagonal(self.kernel, X)
+        """Features (m, b) and prior variances (b,); a column's bits depend on its row alone.
+
+        That is so where b is a multiple of `linalg.TILE`.
+        """
+        K = cross(self.kernel, self.Z, X)
+        return linalg.solve_lower_columns_in_place(self.L, K), diagonal(self.kernel, X)
 
     def pull(self, P: Array) -> Array:
         """Gradient by theta through L, of an evidence whose derivative by L is ``-L^-T P``."""
@@ -96,7 +98,9 @@ class Features(NamedTuple):
 def features(block: Block, basis: Basis) -> Features:
     """Features of a block of rows."""
     with np.errstate(over="ignore", invalid="ignore"):
-        U, variances = basis.at(block.X)
+        U = rectangle(basis.kernel, basis.Z, block.X)
+        linalg.solve_lower_columns_in_place(basis.L, U)
+        variances = diagonal(basis.kernel, block.X)
         delta = variances - np.einsum("ij,ij->j", U, U)
         # false for NaN as well
         proper = delta >= -ROUNDING * variances
