@@ -36,8 +36,8 @@ JITTER: Final = 4.0 * float(np.finfo(np.float64).eps)
 ROUNDING: Final = 1e-6
 # Digits of the bound that a sum over many rows may lose.
 NOISE: Final = 1e-13
-# How often a step is halved before the search is given up.
-MAX_HALVINGS: Final = 20
+# The shortest step that is tried.
+SHORTEST: Final = 1e-6
 
 
 @final
@@ -123,31 +123,50 @@ class WeightSites:
         ``sum_i nu_ic u_i``.
     A : ndarray of shape (C, m, m)
         ``sum_i tau_ic u_i u_i^T``, lower triangles.
+    L : ndarray of shape (m, m)
+        Of the `Basis`, so that the sites can be carried to another one.
     """
 
     b: Array
     A: Array
+    L: Array
 
     def __len__(self) -> int:
         """Return the number of weights of all latents."""
         return self.b.size
 
     @classmethod
-    def zero(cls, n_latents: int, m: int) -> "WeightSites":
+    def zero(cls, n_latents: int, L: Array) -> "WeightSites":
         """Sites that say nothing."""
-        return cls(np.zeros((n_latents, m)), np.zeros((n_latents, m, m)))
+        m = len(L)
+        return cls(np.zeros((n_latents, m)), np.zeros((n_latents, m, m)), L)
 
     def towards(self, target: "WeightSites", step: float) -> "WeightSites":
         """Natural parameters moved by a fraction ``step`` of the way to ``target``."""
         if step == 1.0:
             return target
-        return WeightSites(
-            self.b + step * (target.b - self.b), self.A + step * (target.A - self.A)
-        )
+        b, A = self.b + step * (target.b - self.b), self.A + step * (target.A - self.A)
+        return WeightSites(b, A, self.L)
 
     def scaled(self, factor: float) -> "WeightSites":
         """Sites of so many times the rows."""
-        return WeightSites(factor * self.b, factor * self.A)
+        return WeightSites(factor * self.b, factor * self.A, self.L)
+
+    def carried(self, L: Array) -> "WeightSites":
+        """The same function of the latents at Z, where the kernel there has the factor L.
+
+        With ``f(Z) = L w`` it is ``T^T A T`` and ``T^T b``, ``T = L_old^-1 L``.
+        """
+        if np.array_equal(L, self.L):
+            return self
+        T = linalg.solve_lower_columns_in_place(self.L, np.tril(L))
+        A = np.empty_like(self.A)
+        for new, old in zip(A, self.A, strict=True):
+            new[:] = old
+            linalg.mirror_lower(new)
+            for _ in range(2):
+                new[:] = linalg.multiply_lower_columns_in_place(T, new, transposed=True).T
+        return WeightSites(linalg.product(self.b, T), A, L)
 
 
 @final
@@ -361,7 +380,8 @@ class _State(NamedTuple):
         b = sums.c.copy()
         for c, (A, mu) in enumerate(zip(sums.A, q.means, strict=True)):
             b[c] += linalg.symmetric_product(A, mu)
-        return cls(sites, q, sums, sums.value - q.divergence(), WeightSites(b, sums.A))
+        target = WeightSites(b, sums.A, sites.L)
+        return cls(sites, q, sums, sums.value - q.divergence(), target)
 
     def promise(self) -> float:
         """What a whole step would gain, were the bound quadratic: half the squared length of it.
@@ -412,45 +432,42 @@ class VariationalByBlocks:
         ``init`` is where to start; None: at the prior. NotPositiveDefiniteError where the kernel is
         not positive semi-definite.
         """
-        m = len(basis.L)
-        known = rows.derive(features, basis, n_bytes=8.0 * rows.n_rows * m)
-        sites = init or WeightSites.zero(terms.n_latents, m)
-        state, passes = _State.of(known, terms, sites), 1
-        outcome = None
+        n_bytes = 8.0 * rows.n_rows * len(basis.L)
+        known = rows.derive(features, basis, n_bytes=n_bytes)
+        state = _started(known, terms, basis.L, init)
+        passes, step, outcome = 1, 1.0, None
         while outcome is None:
             promise = state.promise()
             noise = NOISE * max(1.0, abs(state.bound))
             if promise <= max(self.tol, noise):
                 outcome = Outcome.CONVERGED if promise <= self.tol else Outcome.ROUNDING
-                break
-            if passes >= self.max_passes:
+            elif passes == self.max_passes:
                 outcome = Outcome.MAX_ITER
-                break
-            found, tried = self._step(known, terms, state, noise, self.max_passes - passes)
-            passes += tried
-            if found is None:
-                outcome = Outcome.MAX_ITER if passes >= self.max_passes else Outcome.STALLED
+            elif step < SHORTEST:
+                outcome = Outcome.STALLED
             else:
-                state = found
+                try:
+                    there = _State.of(known, terms, state.sites.towards(state.target, step))
+                    passes += 1
+                except NotPositiveDefiniteError:
+                    step *= 0.5
+                    continue
+                if there.bound >= state.bound - noise:
+                    state, step = there, min(1.0, 2.0 * step)
+                else:
+                    step *= 0.5
         return BlockApproximation(
             state.q, state.sites, state.bound, outcome, passes, basis, known, terms, state.sums
         )
 
-    def _step(
-        self, rows: RowBlocks, terms: RowTerms, state: _State, noise: float, most: int
-    ) -> tuple[_State | None, int]:
-        """The longest of at most ``most`` steps that does not lower the bound; and passes taken."""
-        step, passes = 1.0, 0
-        for _ in range(MAX_HALVINGS):
-            if passes == most:
-                break
-            try:
-                there = _State.of(rows, terms, state.sites.towards(state.target, step))
-            except NotPositiveDefiniteError:
-                step *= 0.5
-                continue
-            passes += 1
-            if there.bound >= state.bound - noise:
-                return there, passes
-            step *= 0.5
-        return None, passes
+
+def _started(
+    rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None
+) -> _State:
+    """One pass at sites that were carried here, or at the prior where they do not fit."""
+    if init is not None and init.A.shape == (terms.n_latents, *L.shape):
+        try:
+            return _State.of(rows, terms, init.carried(L))
+        except NotPositiveDefiniteError:
+            pass
+    return _State.of(rows, terms, WeightSites.zero(terms.n_latents, L))
