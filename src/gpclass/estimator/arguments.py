@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVsRest
+from gpclass.estimator.inducing import check_inducing
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
 from gpclass.learning import (
@@ -66,10 +67,7 @@ def pick_parts(estimator: BaseEstimator) -> Parts:
         value = getattr(estimator, name)
         if not isinstance(value, bool | np.bool_ | numbers.Integral):
             raise TypeError(f"{name} must be True or False, got {value!r}")
-    if estimator.inducing is not None:
-        raise ValueError(
-            f"inducing={estimator.inducing!r} does not exist; the values that do are: None"
-        )
+    check_inducing(estimator.inducing)
     learner = _pick_learner(estimator.learning, estimator.optimizer, estimator.random_state)
     _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)

@@ -112,7 +112,7 @@ class BinaryModel(Model):
                 )
             check_sample_size(len(X))
             K_cross, _ = cross_covariance(problem, X)
-            mean = posterior.mean_weights @ K_cross
+            mean = posterior.new_weights @ K_cross
             K_new = evaluate(problem.kernel, faced(problem, X))
             return draw(mean, posterior.factor.conditional_covariance(K_cross, K_new), k, rng)
 

@@ -8,6 +8,7 @@ from gpclass.estimator.arguments import Parts
 from gpclass.estimator.weights import Rows
 from gpclass.inference.joint import JOINT, joint_scheme
 from gpclass.learning import BinaryProblem, JointProblem, Problem
+from gpclass.montecarlo import MonteCarlo
 
 
 class Division(NamedTuple):
@@ -18,14 +19,19 @@ class Division(NamedTuple):
     kernel_a_class: bool
 
 
-def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division:
+def divide(
+    parts: Parts, kernels: list[Kernel], X: Any, table: Rows, *, inducing: bool = False
+) -> Division:
     """Make the problems of a table, with one kernel for all classes or one a class.
 
-    ValueError where kernels and classes do not go together, or the parts have no joint model.
+    ``inducing`` says whether their priors will be held by inducing points. ValueError where kernels
+    and classes do not go together, or the parts have no joint model, or none of this kind.
     """
     weights, used, classes, codes = table
     n_classes = len(classes)
     joint = n_classes > 2 and parts.multi_class in JOINT
+    if inducing:
+        _check_inducing(parts, n_classes, joint=joint)
     if len(kernels) > 1:
         _check_kernels(kernels, n_classes, parts.multi_class)
     if joint:
@@ -55,6 +61,20 @@ def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division
             BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
         )
     return Division(problems, names, len(kernels) > 1)
+
+
+def _check_inducing(parts: Parts, n_classes: int, *, joint: bool) -> None:
+    """Refuse what has no prior by inducing points."""
+    if joint:
+        raise ValueError(
+            f"inducing does not go with multi_class={parts.multi_class!r} for {n_classes} classes: "
+            "take multi_class='one_vs_rest' or 'one_vs_one', whose problems have two classes each"
+        )
+    if isinstance(parts.inference, MonteCarlo):
+        raise ValueError(
+            "inducing does not go with inference='mcmc', which samples under the exact prior: take "
+            "another inference, such as 'ep', or inducing=None"
+        )
 
 
 def _check_kernels(kernels: list[Kernel], n_classes: int, multi_class: str) -> None:

@@ -29,7 +29,7 @@ from gpclass.learning import (
 )
 from gpclass.likelihoods import LIKELIHOODS, Mislabelled
 from gpclass.montecarlo import MonteCarlo, Samples
-from gpclass.priors import Dense
+from gpclass.priors import Dense, Inducing
 from gpclass.priors.classes import ClassSites, DenseClasses
 
 
@@ -49,6 +49,6 @@ def trusted_types() -> list[str]:
     learners += (MaximiseLeaveOneOut, CentralComposite, NoUTurn, WeakHyperPrior)
     inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
     kept = (Sites, ClassSites, Samples)
-    priors = (Dense, DenseClasses, Precomputed, Mislabelled, *LIKELIHOODS.values())
+    priors = (Dense, Inducing, DenseClasses, Precomputed, Mislabelled, *LIKELIHOODS.values())
     types: list[Any] = [*estimator, *models, *problems, *learners, *inference, *kept, *priors]
     return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in types)

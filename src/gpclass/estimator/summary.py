@@ -11,6 +11,7 @@ from gpclass.estimator.inputs import listed
 from gpclass.estimator.leave_one_out import training_rows
 from gpclass.estimator.prediction import class_probabilities
 from gpclass.kernels import ColumnScale, column_scales
+from gpclass.priors import Inducing
 
 # Columns with a line of their own, training rows that are predicted (to be quick), and the
 # probability from which a prediction is called sure.
@@ -43,7 +44,17 @@ def _inference(model: BaseEstimator) -> str:
     ends = listed(sorted({one.outcome.name for one in model.models_}))
     report = model.optimizer_report_
     learnt = f"learnt in {report.n_evaluations} evaluations" if report.runs else "not learnt"
-    return f"inference: {method}, {ends}; hyperparameters {learnt}"
+    return f"inference: {method}, {ends}; hyperparameters {learnt}{_prior(model)}"
+
+
+def _prior(model: BaseEstimator) -> str:
+    """How many inducing points there are, where there are any."""
+    forms = [getattr(one.problem, "prior_form", None) for one in model.models_]
+    counts = sorted({len(form.Z) for form in forms if isinstance(form, Inducing)})
+    if not counts:
+        return ""
+    few, many = counts[0], counts[-1]
+    return f"\nprior: FITC, {few if few == many else f'{few} to {many}'} inducing points"
 
 
 def _evidence(model: BaseEstimator) -> str:

@@ -292,6 +292,11 @@ class BinaryProblem(Problem):
         """Gradient by the kernel's theta."""
         return self.prior_form.pull(self.kernel, self.inputs, prior, G)
 
+    @property
+    def points(self) -> Any:
+        """Inputs whose covariances with new ones `cross` gives."""
+        return self.prior_form.points(self.inputs)
+
     def cross(self, X_new: Any) -> tuple[Array, Array]:
-        """Covariance of training and new inputs, and prior variances of the new."""
+        """Covariance of `points` and new inputs, and prior variances of the new."""
         return self.prior_form.cross(self.kernel, self.inputs, X_new)
