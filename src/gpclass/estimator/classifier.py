@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass.estimator.arguments import MAX_ITER, pick_parts
+from gpclass.estimator.arguments import MAX_ITER, pick_parts, seed_of
 from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.division import divide
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
@@ -259,7 +259,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         kernels = starting_kernels(
             self.kernel, X if rows.used is None else X[rows.used], names, shared
         )
-        points = inducing_points(self.inducing, inputs, seen, len(rows.codes))
+        seed = seed_of(self.random_state) if self.inducing is not None else 0
+        points = inducing_points(self.inducing, inputs, seen, len(rows.codes), seed)
         division = divide(parts, kernels, X, rows, inducing=points is not None)
         models, report = learn_models(self, division, parts.learner, points)
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))

@@ -25,6 +25,7 @@ from gpclass.exceptions import ConvergenceWarning, JitterWarning
 from gpclass.kernels import Precomputed, default_kernel, resolved
 from gpclass.learning import (
     HyperPrior,
+    InducingProblem,
     JointProblem,
     KeepFixed,
     Learned,
@@ -87,14 +88,15 @@ def learn_models(
         if points is not None:
             problems = points.placed(problems, starts)
         if points is not None and points.chosen_again(learner):
-            learned = learn([first_learner(one) for one in learners], problems, starts, inits)
+            parts = [_first_rows(problem) for problem in problems]
+            learned = learn([first_learner(one) for one in learners], parts, starts, inits)
             runs += _reported(division.names, problems, learned)
-            starts, inits = _ends(learned)
+            starts, inits = _ends(problems, learned)
             problems = points.placed(problems, starts)
         learned = learn(learners, problems, starts, inits)
     runs += _reported(division.names, problems, learned)
     models: list[Model] = [
-        (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
+        _model_of(problem).of(problem, result)
         for problem, result in zip(problems, learned, strict=True)
     ]
     names = names_of_theta(problems, listed=division.kernel_a_class)
@@ -112,9 +114,31 @@ def _reported(
     ]
 
 
-def _ends(learned: Sequence[Learned]) -> tuple[list[Array], list[object]]:
-    """Where more learning starts: the hyperparameters and the sites that were found."""
-    return [one.theta[None] for one in learned], [one.best.sites for one in learned]
+def _ends(
+    problems: Sequence[Problem], learned: Sequence[Learned]
+) -> tuple[list[Array], list[object]]:
+    """Where more learning starts: the hyperparameters and the sites that were found.
+
+    Sites of the weights of inducing points are of no use for other points.
+    """
+    return [one.theta[None] for one in learned], [
+        None if isinstance(problem, InducingProblem) else one.best.sites
+        for problem, one in zip(problems, learned, strict=True)
+    ]
+
+
+def _first_rows(problem: Problem) -> Problem:
+    """Rows that are enough to choose inducing points by the kernel that they lead to."""
+    subset = problem.subset(1) if isinstance(problem, InducingProblem) else None
+    return problem if subset is None else subset
+
+
+def _model_of(problem: Problem) -> type[JointModel] | type[BinaryModel]:
+    """What predicts: of all classes together, or of two."""
+    joint = isinstance(problem, JointProblem) or (
+        isinstance(problem, InducingProblem) and problem.n_classes > 2
+    )
+    return JointModel if joint else BinaryModel
 
 
 def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Problem) -> Learner:

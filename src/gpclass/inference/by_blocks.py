@@ -27,7 +27,8 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_terms import RowTerms
-from gpclass.kernels import cross, diagonal, pullback_cross, pullback_diagonal, rectangle
+from gpclass.inference.weights import WeightPosterior, WeightSites
+from gpclass.kernels import diagonal, pullback_cross, pullback_diagonal, rectangle
 from gpclass.linalg import Array
 
 # Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
@@ -64,20 +65,14 @@ class Basis:
         if not np.isfinite(self.L.diagonal()).all():
             raise NotPositiveDefiniteError(f"the kernel {self.kernel} overflows at inducing points")
 
-    def at(self, X: Any) -> tuple[Array, Array]:
-        """Features (m, b) and prior variances (b,); a column's bits depend on its row alone.
-
-        That is so where b is a multiple of `linalg.TILE`.
-        """
-        K = cross(self.kernel, self.Z, X)
-        return linalg.solve_lower_columns_in_place(self.L, K), diagonal(self.kernel, X)
-
     def pull(self, P: Array) -> Array:
         """Gradient by theta through L, of an evidence whose derivative by L is ``-L^-T P``."""
         G = P.copy()
         linalg.mirror_lower(G)
         for _ in range(2):
-            G = np.ascontiguousarray(linalg.solve_lower_columns_in_place(self.L, G, transposed=True).T)
+            G = np.ascontiguousarray(
+                linalg.solve_lower_columns_in_place(self.L, G, transposed=True).T
+            )
         G *= -0.5
         # the jitter follows the largest variance
         largest = int(np.argmax(diagonal(self.kernel, self.Z)))
@@ -112,115 +107,6 @@ def features(block: Block, basis: Basis) -> Features:
     return Features(block.X, U, np.maximum(delta, 0.0), block.y, block.weights)
 
 
-@final
-@dataclass(frozen=True)
-class WeightSites:
-    """What the rows say of the weights of C latents: ``exp(b_c^T w_c - w_c^T A_c w_c / 2)``.
-
-    Parameters
-    ----------
-    b : ndarray of shape (C, m)
-        ``sum_i nu_ic u_i``.
-    A : ndarray of shape (C, m, m)
-        ``sum_i tau_ic u_i u_i^T``, lower triangles.
-    L : ndarray of shape (m, m)
-        Of the `Basis`, so that the sites can be carried to another one.
-    """
-
-    b: Array
-    A: Array
-    L: Array
-
-    def __len__(self) -> int:
-        """Return the number of weights of all latents."""
-        return self.b.size
-
-    @classmethod
-    def zero(cls, n_latents: int, L: Array) -> "WeightSites":
-        """Sites that say nothing."""
-        m = len(L)
-        return cls(np.zeros((n_latents, m)), np.zeros((n_latents, m, m)), L)
-
-    def towards(self, target: "WeightSites", step: float) -> "WeightSites":
-        """Natural parameters moved by a fraction ``step`` of the way to ``target``."""
-        if step == 1.0:
-            return target
-        b, A = self.b + step * (target.b - self.b), self.A + step * (target.A - self.A)
-        return WeightSites(b, A, self.L)
-
-    def scaled(self, factor: float) -> "WeightSites":
-        """Sites of so many times the rows."""
-        return WeightSites(factor * self.b, factor * self.A, self.L)
-
-    def carried(self, L: Array) -> "WeightSites":
-        """The same function of the latents at Z, where the kernel there has the factor L.
-
-        With ``f(Z) = L w`` it is ``T^T A T`` and ``T^T b``, ``T = L_old^-1 L``.
-        """
-        if np.array_equal(L, self.L):
-            return self
-        T = linalg.solve_lower_columns_in_place(self.L, np.tril(L))
-        A = np.empty_like(self.A)
-        for new, old in zip(A, self.A, strict=True):
-            new[:] = old
-            linalg.mirror_lower(new)
-            for _ in range(2):
-                new[:] = linalg.multiply_lower_columns_in_place(T, new, transposed=True).T
-        return WeightSites(linalg.product(self.b, T), A, L)
-
-
-@final
-@dataclass(frozen=True)
-class WeightPosterior:
-    """Gaussians ``N(mu_c, M_c^-1)``, ``M_c = I + A_c``, over the weights of C latents.
-
-    Parameters
-    ----------
-    means : ndarray of shape (C, m)
-        mu.
-    roots : ndarray of shape (C, m, m)
-        Lower triangular X with ``M^-1 = X^T X``.
-    log_det : float
-        ``sum_c log |M_c|``.
-    """
-
-    means: Array
-    roots: Array
-    log_det: float
-
-    @classmethod
-    def from_sites(cls, sites: WeightSites) -> "WeightPosterior":
-        """Condition the prior; NotPositiveDefiniteError where M is not positive definite."""
-        means, roots, log_det = np.empty_like(sites.b), np.empty_like(sites.A), 0.0
-        for c, A in enumerate(sites.A):
-            M = A.copy()
-            M.flat[:: len(M) + 1] += 1.0
-            L = linalg.cholesky(M, "the precision of the weights")
-            means[c], roots[c] = linalg.solve_factored(L, sites.b[c]), linalg.inverse_of_lower(L)
-            log_det += linalg.log_det_factored(L)
-        return cls(means, roots, log_det)
-
-    def divergence(self) -> float:
-        """``sum_c KL(N(mu_c, M_c^-1) || N(0, I))``."""
-        traces = linalg.inner(self.roots, self.roots) + linalg.inner(self.means, self.means)
-        return 0.5 * (traces - self.means.size + self.log_det)
-
-    def explained(self, U: Array, c: int) -> tuple[Array, Array]:
-        """``X_c U`` and its columns' squared norms, the variances of ``u^T w_c``."""
-        V = linalg.multiply_lower_columns_in_place(self.roots[c], U.copy())
-        return V, np.einsum("ij,ij->j", V, V)
-
-    def predict(self, U: Array, variances: Array) -> tuple[Array, Array]:
-        """Latent means and variances, (k, C), of rows of features U (m, k) and prior variances.
-
-        A row's bits do not depend on the others where k is a multiple of `linalg.TILE`.
-        """
-        mean = np.einsum("cj,ji->ic", self.means, U)
-        own = np.stack([self.explained(U, c)[1] for c in range(len(self.means))], axis=1)
-        delta = np.maximum(variances - np.einsum("ij,ij->j", U, U), 0.0)
-        return mean, own + delta[:, None]
-
-
 class RowSums(NamedTuple):
     """Sums over rows at a posterior: the bound's data term, A (C, m, m) and c (C, m).
 
@@ -244,6 +130,25 @@ def bound_sums(part: Features, terms: RowTerms, q: WeightPosterior) -> RowSums:
     A = np.stack([_weighted_gram(part.U, tau[:, c], V) for c in range(len(q.means))])
     slopes = part.weights[:, None] * by_mean
     return RowSums(float(part.weights @ value), A, linalg.product(part.U, slopes).T)
+
+
+def cavities(
+    block: Block, count: Array, basis: Basis, terms: RowTerms, q: WeightPosterior
+) -> tuple[Array, Array]:
+    """Latent means and variances (b, C) of rows without one of ``count`` copies of their own site.
+
+    The site is taken from ``u^T w``; infinite or NaN where that has no proper rest.
+    """
+    part = features(block, basis)
+    mean = linalg.product(q.means, part.U).T
+    own = np.stack([q.explained(part.U, c)[1] for c in range(len(q.means))], axis=1)
+    _, by_mean, by_variance = terms(part.y, mean, own + part.delta[:, None])
+    share = (part.weights / count)[:, None]
+    tau = -2.0 * share * by_variance
+    nu = share * by_mean + tau * mean
+    left = 1.0 - own * tau
+    left[left <= 0.0] = np.nan
+    return (mean - own * nu) / left, own / left + part.delta[:, None]
 
 
 def _weighted_gram(U: Array, s: Array, out: Array) -> Array:
@@ -461,9 +366,7 @@ class VariationalByBlocks:
         )
 
 
-def _started(
-    rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None
-) -> _State:
+def _started(rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None) -> _State:
     """One pass at sites that were carried here, or at the prior where they do not fit."""
     if init is not None and init.A.shape == (terms.n_latents, *L.shape):
         try:

@@ -8,19 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass.blocks import LocalBlocks, RowBlocks
+from gpclass.blocks import Block, LocalBlocks, RowBlocks
 from gpclass.inference.by_blocks import (
     Basis,
     BlockApproximation,
     VariationalByBlocks,
-    WeightPosterior,
-    WeightSites,
+    cavities,
+    features,
 )
 from gpclass.inference.joint import Softmax
 from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
-from gpclass.kernels import take
+from gpclass.inference.weights import (
+    ClassWeightPrediction,
+    WeightPosterior,
+    WeightPrediction,
+    WeightSites,
+)
+from gpclass.kernels import cross, diagonal, take
 from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import blocks
 from gpclass.priors.points import choose_inducing
 
 Array = NDArray[np.float64]
@@ -36,6 +43,8 @@ SOFTMAX_POINTS: Final = 128
 TRACE_LEFT: Final = 0.01
 FEWEST: Final = 64
 MOST: Final = 1024
+# Rows at a time of what is asked of each row.
+BLOCK: Final = 4096
 
 
 @final
@@ -50,6 +59,8 @@ class InducingProblem(Problem):
     ----------
     Z : ndarray of shape (m, d), default=None
         Inducing inputs; `placed` chooses them.
+    order : tuple of int, default=None
+        Order of the classes in the softmax's averages; `placed` finds it, from the rows.
     source : RowBlocks, default=None
         The rows, where they are not X, y and weights, which are then a sample.
     """
@@ -63,6 +74,7 @@ class InducingProblem(Problem):
     weights: Array | None = None
     rows: NDArray[np.intp] | None = None
     Z: Any = None
+    order: tuple[int, ...] | None = None
     source: RowBlocks | None = None
 
     def __post_init__(self) -> None:
@@ -87,12 +99,7 @@ class InducingProblem(Problem):
         if self.n_classes == 2:
             return BinaryTerms(self.likelihood)
         points = max(SOFTMAX_POINTS, 1 << (4 * self.n_classes - 1).bit_length())
-        return SoftmaxTerms(self.n_classes, points, self._order)
-
-    @property
-    def _order(self) -> tuple[int, ...]:
-        """Classes numbered by their mean row, so that results do not depend on their names."""
-        raise NotImplementedError
+        return SoftmaxTerms(self.n_classes, points, self.order)
 
     @cached_property
     def basis(self) -> Basis:
@@ -120,6 +127,11 @@ class InducingProblem(Problem):
         return self.y
 
     @property
+    def points(self) -> Any:
+        """The inducing points."""
+        return self.Z
+
+    @property
     def n_sites(self) -> int:
         """Weights of all latents: sites are about these."""
         return self.terms.n_latents * len(self.Z)
@@ -130,13 +142,21 @@ class InducingProblem(Problem):
         They are rows that leave least conditional variance (`choose_inducing`), of a sample where
         there are many. None: as many as leave one per cent of the variance, at most 1024.
         """
+        order = None
+        if self.n_classes > 2:
+            order = order_of_classes(*self.blocks.reduce(class_sums, self.n_classes))
         if not (m is None or isinstance(m, int)):
-            return replace(self, Z=m)
+            return replace(self, Z=m, order=order)
         kernel = self.at(theta).kernel
         X = self.blocks.sample(MOST_CANDIDATES, seed).X
         choice = choose_inducing(kernel, X, MOST if m is None else m)
         rows = choice.rows if m is not None else choice.rows[: enough(choice.trace_left)]
-        return replace(self, Z=take(kernel, X, rows))
+        return replace(self, Z=take(kernel, X, rows), order=order)
+
+    def trace_left(self, most: int) -> float:
+        """Part of the variance that the points leave in the mean of (at most so many) rows."""
+        part = features(self.blocks.sample(most, 0), self.basis)
+        return float(part.delta.sum() / diagonal(self.kernel, part.X).sum())
 
     def prior(self) -> Basis:
         """Features of the inducing points: under the prior their weights are standard normal."""
@@ -146,13 +166,35 @@ class InducingProblem(Problem):
         """Largest bound."""
         return self.inference(prior, self.blocks, self.terms, init)
 
-    def posterior(self, prior: Basis, sites: WeightSites) -> WeightPosterior:
+    def posterior(
+        self, prior: Basis, sites: WeightSites
+    ) -> WeightPrediction | ClassWeightPrediction:
         """Condition the weights on the sites."""
-        return WeightPosterior.from_sites(sites.carried(prior.L))
+        q = WeightPosterior.from_sites(sites.carried(prior.L))
+        return (WeightPrediction if self.n_classes == 2 else ClassWeightPrediction)(q, prior.L)
 
-    def predictive(self, prior: Basis, sites: WeightSites) -> WeightPosterior:
+    def predictive(
+        self, prior: Basis, sites: WeightSites
+    ) -> WeightPrediction | ClassWeightPrediction:
         """That of the sites."""
         return self.posterior(prior, sites)
+
+    def cavities(self, q: WeightPosterior, count: Array) -> tuple[Array, Array]:
+        """Latent means and variances (n, C) of each row without one of its ``count`` copies."""
+        if self.source is not None:
+            raise ValueError(
+                "leave-one-out needs the rows in memory, and this model was fitted to a collection"
+            )
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        X = self.inputs
+        parts = [
+            cavities(
+                Block(X[part], self.y[part], weights[part]), count[part], self.basis, self.terms, q
+            )
+            for part in blocks(len(self.y), BLOCK)
+        ]
+        mean, variance = (np.concatenate(one) for one in zip(*parts, strict=True))
+        return mean, variance
 
     def left_out(self, prior: Any, found: Any) -> Any:
         """Refused."""
@@ -173,8 +215,8 @@ class InducingProblem(Problem):
         return G
 
     def cross(self, X_new: Any) -> tuple[Array, Array]:
-        """Features of new inputs, (m, k), and their prior variances."""
-        return self.basis.at(X_new)
+        """Covariances of the inducing points with new inputs, (m, k), and prior variances."""
+        return cross(self.kernel, self.Z, X_new), diagonal(self.kernel, X_new)
 
     def subset(self, step: int) -> "InducingProblem | None":
         """A sample of the rows, as many as m inducing points need; None of not many more rows."""
@@ -200,3 +242,19 @@ def enough(trace_left: Array) -> int:
     while m < len(trace_left) and trace_left[m - 1] > TRACE_LEFT:
         m *= 2
     return min(m, len(trace_left))
+
+
+def class_sums(block: Block, n_classes: int) -> tuple[Array, Array]:
+    """Weight of each class, (C,), and the weighted sums of its rows' columns, (C, d)."""
+    own = (block.y == np.arange(n_classes)[:, None]) * block.weights
+    return own.sum(axis=1), own @ np.asarray(block.X, dtype=np.float64)
+
+
+def order_of_classes(weights: Array, sums: Array) -> tuple[int, ...]:
+    """Place of each class by its weight, then by its rows: it does not depend on their numbers.
+
+    >>> order_of_classes(np.array([5.0, 2.0, 5.0]), np.array([[1.0], [0.0], [-1.0]]))
+    (2, 0, 1)
+    """
+    keys = np.lexsort((*sums.T[::-1], weights))
+    return tuple(int(i) for i in np.argsort(keys))
