@@ -1,10 +1,10 @@
 """Variational inference with inducing points, by sums over blocks of rows.
 
-A latent is ``f(x) = u(x)^T w + e(x)`` with weights ``w ~ N(0, I)``, features ``u(x) = L^-1 k(Z, x)``
-of m inducing inputs Z, ``L L^T = K_ZZ``, and an independent remainder ``e(x) ~ N(0, delta(x))``,
-``delta(x) = k(x, x) - |u(x)|^2``. The posterior is ``q(w) p(e)`` with a Gaussian q, found by natural
-steps. A step needs the sums over rows of ``tau_i u_i u_i^T`` and of ``nu_i u_i``, and no row keeps
-a state: its site ``(nu_i, tau_i)`` is a function of its marginal.
+A latent is ``f(x) = u(x)^T w + e(x)`` with weights ``w ~ N(0, I)``, features
+``u(x) = L^-1 k(Z, x)`` of m inducing inputs Z, ``L L^T = K_ZZ``, and an independent remainder
+``e(x) ~ N(0, delta(x))``, ``delta(x) = k(x, x) - |u(x)|^2``. The posterior is ``q(w) p(e)`` with a
+Gaussian q, found by natural steps. A step needs the sums over rows of ``tau_i u_i u_i^T`` and of
+``nu_i u_i``, and no row keeps a state: its site ``(nu_i, tau_i)`` is a function of its marginal.
 
 References
 ----------
@@ -28,7 +28,7 @@ from gpclass.inference.approximation import Outcome
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
-from gpclass.kernels import diagonal, pullback_cross, pullback_diagonal, rectangle
+from gpclass.kernels import diagonal, n_free, pullback_cross, pullback_diagonal, rectangle
 from gpclass.linalg import Array
 
 # Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
@@ -172,7 +172,7 @@ def gradient_sums(
     of all classes together are no larger than U.
     """
     n_latents, kernel = len(q.means), basis.kernel
-    by_kernel, by_likelihood = 0.0, 0.0
+    by_kernel, by_likelihood = np.zeros(n_free(kernel)), np.zeros(0)
     for rows in linalg.blocks(len(part.y), -(-len(part.y) // n_latents)):
         X, U = part.X[rows], np.ascontiguousarray(part.U[:, rows])
         y, weights = part.y[rows], part.weights[rows][:, None]
@@ -188,11 +188,11 @@ def gradient_sums(
             V *= 2.0 * by_variance[:, c]
             G += V
         linalg.solve_lower_columns_in_place(basis.L, G, transposed=True)
-        by_kernel = by_kernel + pullback_cross(kernel, basis.Z, X, G)
+        by_kernel += pullback_cross(kernel, basis.Z, X, G)
         by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
-        slopes = terms.likelihood_gradient(y, mean, variance)
-        by_likelihood = by_likelihood + slopes @ weights[:, 0]
-    return np.asarray(by_kernel), np.asarray(by_likelihood)
+        slopes = terms.likelihood_gradient(y, mean, variance) @ weights[:, 0]
+        by_likelihood = slopes + by_likelihood if len(by_likelihood) else slopes
+    return by_kernel, by_likelihood
 
 
 @final
