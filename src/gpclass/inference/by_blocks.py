@@ -58,7 +58,10 @@ class Basis:
         """Factor k(Z, Z); NotPositiveDefiniteError where the kernel is not positive definite."""
         K = rectangle(kernel, Z, Z)
         K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max()
-        return cls(kernel, Z, linalg.cholesky(K, f"the kernel {kernel} at the inducing points"))
+        try:
+            return cls(kernel, Z, linalg.cholesky(K, "the covariance of the inducing points"))
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(f"{error}, by the kernel {kernel}") from error
 
     def check(self) -> None:
         """Refuse a factor that is not finite; rows are looked at when their features are formed."""
@@ -318,12 +321,12 @@ class VariationalByBlocks:
     Parameters
     ----------
     max_passes : int, default=100
-    tol : float, default=1e-9
-        In nats.
+    tol : float, default=1e-12
+        In nats: the root of twice that is the length of the step in deviations.
     """
 
     max_passes: int = 100
-    tol: float = 1e-9
+    tol: float = 1e-12
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -340,12 +343,14 @@ class VariationalByBlocks:
         n_bytes = 8.0 * rows.n_rows * len(basis.L)
         known = rows.derive(features, basis, n_bytes=n_bytes)
         state = _started(known, terms, basis.L, init)
-        passes, step, outcome = 1, 1.0, None
+        passes, step, before, outcome = 1, 1.0, np.inf, None
         while outcome is None:
             promise = state.promise()
             noise = NOISE * max(1.0, abs(state.bound))
-            if promise <= max(self.tol, noise):
-                outcome = Outcome.CONVERGED if promise <= self.tol else Outcome.ROUNDING
+            if promise <= self.tol:
+                outcome = Outcome.CONVERGED
+            elif promise <= noise and promise > 0.5 * before:
+                outcome = Outcome.ROUNDING
             elif passes == self.max_passes:
                 outcome = Outcome.MAX_ITER
             elif step < SHORTEST:
@@ -358,7 +363,7 @@ class VariationalByBlocks:
                     step *= 0.5
                     continue
                 if there.bound >= state.bound - noise:
-                    state, step = there, min(1.0, 2.0 * step)
+                    state, step, before = there, min(1.0, 2.0 * step), promise
                 else:
                     step *= 0.5
         return BlockApproximation(
