@@ -113,7 +113,7 @@ def test_three_classes(three):
     np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-12)
     loo = three.loo_proba_
     own = np.log(loo[np.arange(400), table(classes=3)[1]]).mean()
-    assert own == pytest.approx(np.log(P[np.arange(1000), y]).mean(), abs=0.05)
+    assert own == pytest.approx(np.log(P[np.arange(1000), y]).mean(), abs=0.1)
     # names of the classes in another order
     X, y = table(classes=3)
     other = make(inducing=30, likelihood="logit").fit(X, np.array(["b", "c", "a"])[y])
