@@ -9,7 +9,14 @@ from gpclass.estimator.weights import Rows
 from gpclass.inference import Variational
 from gpclass.inference.by_blocks import VariationalByBlocks
 from gpclass.inference.joint import JOINT, joint_scheme
-from gpclass.learning import BinaryProblem, InducingProblem, JointProblem, Problem
+from gpclass.learning import (
+    BinaryProblem,
+    ExpectationMaximisation,
+    InducingProblem,
+    JointProblem,
+    MaximiseLeaveOneOut,
+    Problem,
+)
 from gpclass.likelihoods import Likelihood, Logit, Probit
 from gpclass.montecarlo import MonteCarlo
 
@@ -88,6 +95,12 @@ def _check_inducing(parts: Parts, n_classes: int, *, joint: bool) -> None:
             f"inducing does not go with multi_class={parts.multi_class!r} for {n_classes} classes: "
             "take inference='vi' with multi_class='joint', or multi_class='one_vs_rest' or "
             "'one_vs_one', whose problems have two classes each"
+        )
+    by_rows = MaximiseLeaveOneOut | ExpectationMaximisation
+    if isinstance(parts.inference, Variational) and isinstance(parts.learner, by_rows):
+        raise ValueError(
+            "inducing with inference='vi' keeps no site of each row, which learning='loo' and 'em' "
+            "need: take learning='evidence' or 'ccd', or another inference, such as 'ep'"
         )
     if isinstance(parts.inference, MonteCarlo):
         raise ValueError(

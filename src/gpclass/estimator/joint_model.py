@@ -22,7 +22,7 @@ from gpclass.estimator.model import (
 from gpclass.inference.joint import LatentPosterior
 from gpclass.inference.weights import ClassWeightPrediction
 from gpclass.kernels import evaluate
-from gpclass.learning import InducingProblem, JointProblem, Node
+from gpclass.learning import InducingProblem, Node
 
 Array = NDArray[np.float64]
 
@@ -36,11 +36,11 @@ MAX_LATENT: Final = 1e12
 class JointModel(Model):
     """One learnt classifier of many classes; `Model` has the fields."""
 
-    def posterior_at(
-        self, problem: JointProblem | InducingProblem, node: Node
-    ) -> LatentPosterior | ClassWeightPrediction:
+    def posterior_at(self, problem: Any, node: Node) -> LatentPosterior | ClassWeightPrediction:
         """Posterior of the latents of all classes."""
-        return problem.predictive(problem.prior(), node.sites)
+        found: LatentPosterior | ClassWeightPrediction
+        found = problem.predictive(problem.prior(), node.sites)
+        return found
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Means (m, C) and covariances (m, C, C) of the classes' latent functions at new inputs.
@@ -79,7 +79,7 @@ class JointModel(Model):
             covariance = variance[:, :, None] * np.eye(mean.shape[1])
         else:
             mean, covariance = posterior.leave_one_out(count)
-        lost = ~np.isfinite(covariance).all(axis=(1, 2))
+        lost = np.asarray(~np.isfinite(covariance).all(axis=(1, 2)))
         if lost.any():
             mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(mean.shape[1])
             warn_of_lost_rows(lost)

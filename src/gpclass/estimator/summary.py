@@ -52,7 +52,7 @@ def _prior(model: BaseEstimator) -> str:
     """How many inducing points there are, where there are any, and what they leave."""
     problems = [one.problem for one in model.models_]
     fitc = [one.prior_form for one in problems if isinstance(one, BinaryProblem)]
-    held = [one for one in fitc if isinstance(one, Inducing)]
+    held: list[Any] = [one for one in fitc if isinstance(one, Inducing)]
     by_blocks = [one for one in problems if isinstance(one, InducingProblem)]
     counts = sorted({len(one.Z) for one in (*held, *by_blocks)})
     if not counts:

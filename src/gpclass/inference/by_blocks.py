@@ -1,10 +1,10 @@
 """Variational inference with inducing points, by sums over blocks of rows.
 
-A latent is ``f(x) = u(x)^T w + e(x)`` with weights ``w ~ N(0, I)``, features ``u(x) = L^-1 k(Z, x)``
-of m inducing inputs Z, ``L L^T = K_ZZ``, and an independent remainder ``e(x) ~ N(0, delta(x))``,
-``delta(x) = k(x, x) - |u(x)|^2``. The posterior is ``q(w) p(e)`` with a Gaussian q, found by natural
-steps. A step needs the sums over rows of ``tau_i u_i u_i^T`` and of ``nu_i u_i``, and no row keeps
-a state: its site ``(nu_i, tau_i)`` is a function of its marginal.
+A latent is ``f(x) = u(x)^T w + e(x)`` with weights ``w ~ N(0, I)``, features
+``u(x) = L^-1 k(Z, x)`` of m inducing inputs Z, ``L L^T = K_ZZ``, and an independent remainder
+``e(x) ~ N(0, delta(x))``, ``delta(x) = k(x, x) - |u(x)|^2``. The posterior is ``q(w) p(e)`` with a
+Gaussian q, found by natural steps. A step needs the sums over rows of ``tau_i u_i u_i^T`` and of
+``nu_i u_i``, and no row keeps a state: its site ``(nu_i, tau_i)`` is a function of its marginal.
 
 References
 ----------
@@ -28,7 +28,7 @@ from gpclass.inference.approximation import Outcome
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
-from gpclass.kernels import diagonal, pullback_cross, pullback_diagonal, rectangle
+from gpclass.kernels import diagonal, n_free, pullback_cross, pullback_diagonal, rectangle
 from gpclass.linalg import Array
 
 # Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
@@ -58,7 +58,10 @@ class Basis:
         """Factor k(Z, Z); NotPositiveDefiniteError where the kernel is not positive definite."""
         K = rectangle(kernel, Z, Z)
         K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max()
-        return cls(kernel, Z, linalg.cholesky(K, f"the kernel {kernel} at the inducing points"))
+        try:
+            return cls(kernel, Z, linalg.cholesky(K, "the covariance of the inducing points"))
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(f"{error}, by the kernel {kernel}") from error
 
     def check(self) -> None:
         """Refuse a factor that is not finite; rows are looked at when their features are formed."""
@@ -172,7 +175,7 @@ def gradient_sums(
     of all classes together are no larger than U.
     """
     n_latents, kernel = len(q.means), basis.kernel
-    by_kernel, by_likelihood = 0.0, 0.0
+    by_kernel, by_likelihood = np.zeros(n_free(kernel)), np.zeros(0)
     for rows in linalg.blocks(len(part.y), -(-len(part.y) // n_latents)):
         X, U = part.X[rows], np.ascontiguousarray(part.U[:, rows])
         y, weights = part.y[rows], part.weights[rows][:, None]
@@ -188,11 +191,11 @@ def gradient_sums(
             V *= 2.0 * by_variance[:, c]
             G += V
         linalg.solve_lower_columns_in_place(basis.L, G, transposed=True)
-        by_kernel = by_kernel + pullback_cross(kernel, basis.Z, X, G)
+        by_kernel += pullback_cross(kernel, basis.Z, X, G)
         by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
-        slopes = terms.likelihood_gradient(y, mean, variance)
-        by_likelihood = by_likelihood + slopes @ weights[:, 0]
-    return np.asarray(by_kernel), np.asarray(by_likelihood)
+        slopes = terms.likelihood_gradient(y, mean, variance) @ weights[:, 0]
+        by_likelihood = slopes + by_likelihood if len(by_likelihood) else slopes
+    return by_kernel, by_likelihood
 
 
 @final
@@ -318,12 +321,12 @@ class VariationalByBlocks:
     Parameters
     ----------
     max_passes : int, default=100
-    tol : float, default=1e-9
-        In nats.
+    tol : float, default=1e-12
+        In nats: the root of twice that is the length of the step in deviations.
     """
 
     max_passes: int = 100
-    tol: float = 1e-9
+    tol: float = 1e-12
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -340,12 +343,14 @@ class VariationalByBlocks:
         n_bytes = 8.0 * rows.n_rows * len(basis.L)
         known = rows.derive(features, basis, n_bytes=n_bytes)
         state = _started(known, terms, basis.L, init)
-        passes, step, outcome = 1, 1.0, None
+        passes, step, before, outcome = 1, 1.0, np.inf, None
         while outcome is None:
             promise = state.promise()
             noise = NOISE * max(1.0, abs(state.bound))
-            if promise <= max(self.tol, noise):
-                outcome = Outcome.CONVERGED if promise <= self.tol else Outcome.ROUNDING
+            if promise <= self.tol:
+                outcome = Outcome.CONVERGED
+            elif promise <= noise and promise > 0.5 * before:
+                outcome = Outcome.ROUNDING
             elif passes == self.max_passes:
                 outcome = Outcome.MAX_ITER
             elif step < SHORTEST:
@@ -358,7 +363,7 @@ class VariationalByBlocks:
                     step *= 0.5
                     continue
                 if there.bound >= state.bound - noise:
-                    state, step = there, min(1.0, 2.0 * step)
+                    state, step, before = there, min(1.0, 2.0 * step), promise
                 else:
                     step *= 0.5
         return BlockApproximation(

@@ -69,7 +69,7 @@ class InducingProblem(Problem):
     X: Any
     y: NDArray[Any]
     likelihood: Likelihood
-    inference: VariationalByBlocks
+    inference: VariationalByBlocks  # type: ignore[assignment]  # called in another way
     n_classes: int = 2
     weights: Array | None = None
     rows: NDArray[np.intp] | None = None
@@ -186,28 +186,25 @@ class InducingProblem(Problem):
                 "leave-one-out needs the rows in memory, and this model was fitted to a collection"
             )
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
-        X = self.inputs
-        parts = [
-            cavities(
-                Block(X[part], self.y[part], weights[part]), count[part], self.basis, self.terms, q
-            )
-            for part in blocks(len(self.y), BLOCK)
-        ]
-        mean, variance = (np.concatenate(one) for one in zip(*parts, strict=True))
+        X, found = self.inputs, []
+        for part in blocks(len(self.y), BLOCK):
+            rows = Block(X[part], self.y[part], weights[part])
+            found.append(cavities(rows, count[part], self.basis, self.terms, q))
+        mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
         return mean, variance
 
     def left_out(self, prior: Any, found: Any) -> Any:
         """Refused."""
         raise ValueError(
-            "learning='loo' needs a site of each row, and inference='vi' with inducing points keeps "
-            "none: take learning='evidence', or another inference"
+            "learning='loo' needs a site of each row, and inference='vi' with inducing points "
+            "keeps none: take learning='evidence', or another inference"
         )
 
     def site_terms(self, posterior: Any) -> Any:
         """Refused."""
         raise ValueError(
-            "learning='em' needs a site of each row, and inference='vi' with inducing points keeps "
-            "none: take learning='evidence', or another inference"
+            "learning='em' needs a site of each row, and inference='vi' with inducing points "
+            "keeps none: take learning='evidence', or another inference"
         )
 
     def pull(self, G: Array, prior: Basis) -> Array:
