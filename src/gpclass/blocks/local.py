@@ -55,6 +55,11 @@ class LocalBlocks(RowBlocks):
         for part in blocks(self.n_rows, self._size):
             yield Block(*(one[part] for one in self._rows))
 
+    @property
+    def held(self) -> bool:
+        """As for every collection of rows."""
+        return True
+
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
         return tree_sum(function(block, *shared) for block in self)
@@ -89,6 +94,11 @@ class _Derived(RowBlocks):
         if self._held is not None:
             return iter(self._held)
         return (self._function(block, *self._shared) for block in self._source)
+
+    @property
+    def held(self) -> bool:
+        """As for every collection of rows."""
+        return self._held is not None
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""

@@ -14,7 +14,7 @@ Adam, Chang, Khan & Solin, *Dual parameterization of sparse variational Gaussian
 for the steps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, final
 
@@ -121,18 +121,45 @@ class RowSums(NamedTuple):
     c: Array
 
 
-def bound_sums(part: Features, terms: RowTerms, q: WeightPosterior) -> RowSums:
-    """`RowSums` of a block."""
-    mean = linalg.product(q.means, part.U).T
-    variance = np.empty_like(mean)
-    for c in range(len(q.means)):
-        V, variance[:, c] = q.explained(part.U, c)
-    variance += part.delta[:, None]
-    value, by_mean, by_variance = terms(part.y, mean, variance)
+class Spread(NamedTuple):
+    """A block's features, and the variances (b, C) of its latents."""
+
+    U: Array
+    variance: Array
+    y: Any
+    weights: Array
+
+
+def spread(part: Features, q: WeightPosterior) -> Spread:
+    """Variances of the latents under a posterior, in O(b m^2) a class."""
+    own = [q.explained(part.U, c)[1] for c in range(len(q.means))]
+    variance = np.stack(own, axis=1) + part.delta[:, None]
+    return Spread(part.U, variance, part.y, part.weights)
+
+
+def slope_sums(part: Spread, terms: RowTerms, means: Array) -> tuple[float, Array]:
+    """Value and c of `RowSums` for weights of these means, in O(b m) a class."""
+    value, by_mean, _ = terms(part.y, linalg.product(means, part.U).T, part.variance)
+    slopes = part.weights[:, None] * by_mean
+    return float(part.weights @ value), linalg.product(part.U, slopes).T
+
+
+def row_sums(part: Spread, terms: RowTerms, means: Array) -> RowSums:
+    """`RowSums` of a block for weights of these means."""
+    value, by_mean, by_variance = terms(part.y, linalg.product(means, part.U).T, part.variance)
     tau = -2.0 * part.weights[:, None] * by_variance
-    A = np.stack([_weighted_gram(part.U, tau[:, c], V) for c in range(len(q.means))])
+    out = np.empty_like(part.U)
+    A = np.stack([_weighted_gram(part.U, tau[:, c], out) for c in range(len(means))])
     slopes = part.weights[:, None] * by_mean
     return RowSums(float(part.weights @ value), A, linalg.product(part.U, slopes).T)
+
+
+def first_sums(part: Features, terms: RowTerms) -> RowSums:
+    """`RowSums` at latents N(0, 1), from which iterations start."""
+    unit = np.ones((len(part.y), terms.n_latents))
+    return row_sums(
+        Spread(part.U, unit, part.y, part.weights), terms, np.zeros((terms.n_latents, len(part.U)))
+    )
 
 
 def cavities(
@@ -271,41 +298,36 @@ class BlockApproximation:
         return self.gradients[1]
 
 
-class _State(NamedTuple):
-    """A posterior, the sums there, its bound, and the sites that a whole step leads to."""
+class _Point(NamedTuple):
+    """Gaussians ``N(mu_c, (I + A_c)^-1)`` of the weights, the sums there, and the bound."""
 
-    sites: WeightSites
+    A: Array
     q: WeightPosterior
     sums: RowSums
     bound: float
-    target: WeightSites
 
-    @classmethod
-    def of(cls, rows: RowBlocks, terms: RowTerms, sites: WeightSites) -> "_State":
-        """One pass over the rows."""
-        q = WeightPosterior.from_sites(sites)
-        sums = RowSums(*rows.reduce(bound_sums, terms, q))
-        b = sums.c.copy()
-        for c, (A, mu) in enumerate(zip(sums.A, q.means, strict=True)):
+    def sites(self, L: Array) -> WeightSites:
+        """The sites whose posterior this is."""
+        b = self.q.means.copy()
+        for c, (A, mu) in enumerate(zip(self.A, self.q.means, strict=True)):
             b[c] += linalg.symmetric_product(A, mu)
-        target = WeightSites(b, sums.A, sites.L)
-        return cls(sites, q, sums, sums.value - q.divergence(), target)
+        return WeightSites(b, self.A, L)
 
     def promise(self) -> float:
-        """What a whole step would gain, were the bound quadratic: half the squared length of it.
+        """What a whole natural step would gain, were the bound quadratic: half its squared length.
 
-        In the metric of the posterior's Fisher information, where a natural step is the gradient.
+        In the metric of the posterior's Fisher information.
         """
         total = 0.0
-        for X, mu, c, A, new in zip(
-            self.q.roots, self.q.means, self.sums.c, self.sites.A, self.target.A, strict=True
+        for X, g, old, new in zip(
+            self.q.roots, self.sums.c - self.q.means, self.A, self.sums.A, strict=True
         ):
-            change = new - A
+            change = new - old
             linalg.mirror_lower(change)
             linalg.multiply_lower_columns_in_place(X, change)
             change = np.ascontiguousarray(change.T)
             linalg.multiply_lower_columns_in_place(X, change)
-            by_mean = linalg.multiply_lower_columns_in_place(X, (c - mu)[:, None].copy())
+            by_mean = linalg.multiply_lower_columns_in_place(X, g[:, None].copy())
             total += 0.5 * linalg.inner(change, change) + linalg.inner(by_mean, by_mean)
         return 0.5 * total
 
@@ -313,20 +335,28 @@ class _State(NamedTuple):
 @final
 @dataclass(frozen=True)
 class VariationalByBlocks:
-    """Natural steps to the largest bound, each one pass over the rows.
+    """The largest bound by natural steps in the precisions and Newton steps in the means.
 
-    A step is halved where the bound falls or the precision of the weights is not positive definite.
-    The end is where a step promises less than ``tol``.
+    A pass over the rows gives the bound and the sites there; A goes ``step`` of the way to
+    their sum, as a whole step would swing: where a variance falls, the next is too large. Between
+    two passes the means, whose objective at fixed variances is concave for a log-concave
+    likelihood, take up to ``mean_steps`` steps preconditioned by I + A, O(n m) each: only
+    where the features are held in memory, as else each of them would be a pass. A step is halved
+    where the bound falls. The end is where a whole step promises less than ``tol``.
 
     Parameters
     ----------
     max_passes : int, default=100
-    tol : float, default=1e-12
-        In nats: the root of twice that is the length of the step in deviations.
+    tol : float, default=1e-11
+        In nats: half the square of how far the means are from their end, in their deviations.
+    step : float, default=0.5
+    mean_steps : int, default=5
     """
 
     max_passes: int = 100
-    tol: float = 1e-12
+    tol: float = 1e-11
+    step: float = 0.5
+    mean_steps: int = 5
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -337,45 +367,89 @@ class VariationalByBlocks:
     ) -> BlockApproximation:
         """Approximate the posterior of rows, blocks of `Block`, in a basis.
 
-        ``init`` is where to start; None: at the prior. NotPositiveDefiniteError where the kernel is
-        not positive semi-definite.
+        ``init`` is where to start; None: at the sites of latents N(0, 1). NotPositiveDefiniteError
+        where the kernel is not positive semi-definite.
         """
         n_bytes = 8.0 * rows.n_rows * len(basis.L)
         known = rows.derive(features, basis, n_bytes=n_bytes)
-        state = _started(known, terms, basis.L, init)
-        passes, step, before, outcome = 1, 1.0, np.inf, None
+        point = self._started(known, terms, basis.L, init)
+        passes, step, outcome = 1, self.step, None
         while outcome is None:
-            promise = state.promise()
-            noise = NOISE * max(1.0, abs(state.bound))
-            if promise <= self.tol:
-                outcome = Outcome.CONVERGED
-            elif promise <= noise and promise > 0.5 * before:
-                outcome = Outcome.ROUNDING
+            promise = point.promise()
+            noise = NOISE * max(1.0, abs(point.bound))
+            if promise <= max(self.tol, noise):
+                outcome = Outcome.CONVERGED if promise <= self.tol else Outcome.ROUNDING
             elif passes == self.max_passes:
                 outcome = Outcome.MAX_ITER
             elif step < SHORTEST:
                 outcome = Outcome.STALLED
             else:
-                try:
-                    there = _State.of(known, terms, state.sites.towards(state.target, step))
-                    passes += 1
-                except NotPositiveDefiniteError:
-                    step *= 0.5
-                    continue
-                if there.bound >= state.bound - noise:
-                    state, step, before = there, min(1.0, 2.0 * step), promise
+                passes += 1
+                there = self._stepped(known, terms, point, step, promise)
+                if there is not None and there.bound >= point.bound - noise:
+                    point, step = there, min(max(self.step, step), 2.0 * step)
                 else:
                     step *= 0.5
+        sites = point.sites(basis.L)
         return BlockApproximation(
-            state.q, state.sites, state.bound, outcome, passes, basis, known, terms, state.sums
+            point.q, sites, point.bound, outcome, passes, basis, known, terms, point.sums
         )
 
+    def _started(
+        self, rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None
+    ) -> _Point:
+        """The point of sites that were carried here, or of the first where they do not fit."""
+        if init is not None and init.A.shape == (terms.n_latents, *L.shape):
+            try:
+                return self._at(rows, terms, init.carried(L), 0.0)
+            except NotPositiveDefiniteError:
+                pass
+        first = RowSums(*rows.reduce(first_sums, terms))
+        return self._at(rows, terms, WeightSites(first.c, first.A, L), self.tol)
 
-def _started(rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None) -> _State:
-    """One pass at sites that were carried here, or at the prior where they do not fit."""
-    if init is not None and init.A.shape == (terms.n_latents, *L.shape):
+    def _stepped(
+        self, rows: RowBlocks, terms: RowTerms, point: _Point, step: float, promise: float
+    ) -> _Point | None:
+        """The point a step further, None where its precision is not positive definite."""
+        A = point.A + step * (point.sums.A - point.A)
+        # a natural step in b, written so that A's part of it cancels
+        b = point.q.means + step * (point.sums.c - point.q.means)
+        for c, mu in enumerate(point.q.means):
+            b[c] += linalg.symmetric_product(A[c], mu)
         try:
-            return _State.of(rows, terms, init.carried(L))
+            return self._at(rows, terms, WeightSites(b, A, A[0]), 1e-2 * promise)
         except NotPositiveDefiniteError:
-            pass
-    return _State.of(rows, terms, WeightSites.zero(terms.n_latents, L))
+            return None
+
+    def _at(self, rows: RowBlocks, terms: RowTerms, sites: WeightSites, enough: float) -> _Point:
+        """One pass at sites, after steps of the means until they promise less than ``enough``."""
+        q = WeightPosterior.from_sites(sites)
+        held = rows.held
+        known = rows.derive(spread, q, n_bytes=0.0 if held else np.inf)
+        if held and enough > 0.0:
+            q = replace(q, means=self._improved(known, terms, q, max(enough, self.tol)))
+        sums = RowSums(*known.reduce(row_sums, terms, q.means))
+        return _Point(sites.A, q, sums, sums.value - q.divergence())
+
+    def _improved(
+        self, rows: RowBlocks, terms: RowTerms, q: WeightPosterior, enough: float
+    ) -> Array:
+        """Means of a larger bound at fixed variances."""
+        means = q.means
+        value, c = rows.reduce(slope_sums, terms, means)
+        value -= 0.5 * linalg.inner(means, means)
+        for _ in range(self.mean_steps):
+            g = c - means
+            move = q.scaled_by_covariance(g)
+            promise, size = linalg.inner(g, move), 1.0
+            while size * promise > enough:
+                tried = means + size * move
+                found, slopes = rows.reduce(slope_sums, terms, tried)
+                found -= 0.5 * linalg.inner(tried, tried)
+                if found >= value:
+                    break
+                size *= 0.5
+            else:
+                break
+            means, value, c = tried, found, slopes
+        return means

@@ -97,6 +97,14 @@ class WeightPosterior:
             log_det += linalg.log_det_factored(L)
         return cls(means, roots, log_det)
 
+    def scaled_by_covariance(self, g: Array) -> Array:
+        """``M_c^-1 g_c`` for each latent, (C, m)."""
+        found = np.empty_like(g)
+        for c, X in enumerate(self.roots):
+            v = linalg.multiply_lower_columns_in_place(X, g[c][:, None].copy())
+            found[c] = linalg.multiply_lower_columns_in_place(X, v, transposed=True)[:, 0]
+        return found
+
     def divergence(self) -> float:
         """``sum_c KL(N(mu_c, M_c^-1) || N(0, I))``."""
         traces = linalg.inner(self.roots, self.roots) + linalg.inner(self.means, self.means)

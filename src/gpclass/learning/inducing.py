@@ -215,6 +215,11 @@ class InducingProblem(Problem):
         """Covariances of the inducing points with new inputs, (m, k), and prior variances."""
         return cross(self.kernel, self.Z, X_new), diagonal(self.kernel, X_new)
 
+    def loosened(self, tol: float) -> "InducingProblem":
+        """The problem with inference no finer than ``tol`` in the means' deviations."""
+        method = self.inference
+        return replace(self, inference=replace(method, tol=max(method.tol, tol**2)))
+
     def subset(self, step: int) -> "InducingProblem | None":
         """A sample of the rows, as many as m inducing points need; None of not many more rows."""
         size = max(SUBSET_A_POINT * len(self.Z), SMALLEST_SUBSET)
