@@ -119,6 +119,22 @@ def test_product_and_gram(shape, order):
     np.testing.assert_allclose(ATA, A.T @ (s[:, None] * A), atol=1e-13)
 
 
+def test_tall_matrices():
+    rng = np.random.default_rng(0)
+    n, k, m = 2 * linalg.TALL + 7, 5, 3
+    A, B = rng.standard_normal((n, k)), rng.standard_normal((n, m))
+    s, v = rng.standard_normal((2, n))
+    np.testing.assert_allclose(linalg.gram(A, s), A.T @ (s[:, None] * A), atol=1e-10)
+    np.testing.assert_allclose(linalg.crossed(A, B), A.T @ B, atol=1e-10)
+    np.testing.assert_allclose(linalg.times(A, v[:k]), A @ v[:k], atol=1e-12)
+    np.testing.assert_allclose(linalg.times_transposed(A, v), A.T @ v, atol=1e-10)
+    L = linalg.cholesky(np.eye(k) + A[:20].T @ A[:20])
+    inverse = np.linalg.inv(np.tril(L))
+    for transposed, want in ((False, A @ inverse.T), (True, A @ inverse)):
+        found = linalg.solve_lower_rows_in_place(L, A.copy(), transposed=transposed)
+        np.testing.assert_allclose(found, want, atol=1e-12)
+
+
 def test_eigenvectors():
     A = np.cov(np.random.default_rng(0).standard_normal((6, 9)))
     kept = A.copy()

@@ -1,13 +1,17 @@
 """Rows in this process's memory."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.blocks.base import Block, RowBlocks, Summands, chosen, tree_sum
 from gpclass.linalg import Array, blocks
+
+# Rows of a block, and bytes that derived blocks may hold.
+SIZE: Final = 4096
+BUDGET: Final = 1e9
 
 
 @final
@@ -41,7 +45,7 @@ class LocalBlocks(RowBlocks):
     """
 
     def __init__(
-        self, X: Any, y: NDArray[Any], weights: Array, size: int = 4096, budget: float = 1e9
+        self, X: Any, y: NDArray[Any], weights: Array, size: int = SIZE, budget: float = BUDGET
     ) -> None:
         if not len(X) == len(y) == len(weights) or len(y) == 0:
             raise ValueError(

@@ -97,7 +97,7 @@ def features(block: Block, basis: Basis) -> Features:
     """Features of a block of rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         U = rectangle(basis.kernel, basis.Z, block.X)
-        linalg.solve_lower_columns_in_place(basis.L, U)
+        linalg.solve_many_columns_in_place(basis.L, U)
         variances = diagonal(basis.kernel, block.X)
         delta = variances - np.einsum("ij,ij->j", U, U)
         # false for NaN as well
@@ -217,7 +217,7 @@ def gradient_sums(
             V -= U
             V *= 2.0 * by_variance[:, c]
             G += V
-        linalg.solve_lower_columns_in_place(basis.L, G, transposed=True)
+        linalg.solve_many_columns_in_place(basis.L, G, transposed=True)
         by_kernel += pullback_cross(kernel, basis.Z, X, G)
         by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
         slopes = terms.likelihood_gradient(y, mean, variance) @ weights[:, 0]
