@@ -19,95 +19,22 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.blocks import Block, RowBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
+from gpclass.inference.basis import Basis, Features, features
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
-from gpclass.kernels import diagonal, n_free, pullback_cross, pullback_diagonal, rectangle
+from gpclass.kernels import n_free, pullback_cross, pullback_diagonal
 from gpclass.linalg import Array
 
-# Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
-JITTER: Final = 4.0 * float(np.finfo(np.float64).eps)
-# Part of a row's variance by which rounding may make its remainder negative.
-ROUNDING: Final = 1e-6
 # Digits of the bound that a sum over many rows may lose.
 NOISE: Final = 1e-13
 # The shortest step that is tried.
 SHORTEST: Final = 1e-6
-
-
-@final
-@dataclass(frozen=True)
-class Basis:
-    """Features ``u(x) = L^-1 k(Z, x)`` of inducing inputs Z, ``L L^T = k(Z, Z) + jitter I``.
-
-    k(Z, Z) is that of different rows: an inducing value has no noise of a WhiteKernel.
-    """
-
-    kernel: Kernel
-    Z: Any
-    L: Array
-
-    @classmethod
-    def of(cls, kernel: Kernel, Z: Any) -> "Basis":
-        """Factor k(Z, Z); NotPositiveDefiniteError where the kernel is not positive definite."""
-        K = rectangle(kernel, Z, Z)
-        K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max()
-        try:
-            return cls(kernel, Z, linalg.cholesky(K, "the covariance of the inducing points"))
-        except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(f"{error}, by the kernel {kernel}") from error
-
-    def check(self) -> None:
-        """Refuse a factor that is not finite; rows are looked at when their features are formed."""
-        if not np.isfinite(self.L.diagonal()).all():
-            raise NotPositiveDefiniteError(f"the kernel {self.kernel} overflows at inducing points")
-
-    def pull(self, P: Array) -> Array:
-        """Gradient by theta through L, of an evidence whose derivative by L is ``-L^-T P``."""
-        G = P.copy()
-        linalg.mirror_lower(G)
-        for _ in range(2):
-            G = np.ascontiguousarray(
-                linalg.solve_lower_columns_in_place(self.L, G, transposed=True).T
-            )
-        G *= -0.5
-        # the jitter follows the largest variance
-        largest = int(np.argmax(diagonal(self.kernel, self.Z)))
-        G[largest, largest] += JITTER * len(G) * np.trace(G)
-        return pullback_cross(self.kernel, self.Z, self.Z, G)
-
-
-class Features(NamedTuple):
-    """A block in a basis: features U (m, b) and the remainder's variances delta (b,)."""
-
-    X: Any
-    U: Array
-    delta: Array
-    y: Any
-    weights: Array
-
-
-def features(block: Block, basis: Basis) -> Features:
-    """Features of a block of rows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        U = rectangle(basis.kernel, basis.Z, block.X)
-        linalg.solve_many_columns_in_place(basis.L, U)
-        variances = diagonal(basis.kernel, block.X)
-        delta = variances - np.einsum("ij,ij->j", U, U)
-        # false for NaN as well
-        proper = delta >= -ROUNDING * variances
-    if not proper.all():
-        raise NotPositiveDefiniteError(
-            f"the kernel {basis.kernel} is not finite or not positive semi-definite at "
-            f"{np.count_nonzero(~proper)} rows of X"
-        )
-    return Features(block.X, U, np.maximum(delta, 0.0), block.y, block.weights)
 
 
 class RowSums(NamedTuple):
@@ -298,6 +225,19 @@ class BlockApproximation:
         return self.gradients[1]
 
 
+def _products(A: Array, v: Array) -> Array:
+    """``A_c v_c`` of every latent, (C, m), from lower triangles."""
+    return np.stack([linalg.symmetric_product(one, x) for one, x in zip(A, v, strict=True)])
+
+
+def centred(means: Array) -> Array:
+    """Means of several latents, less their own mean.
+
+    The terms see the latents up to a common shift, so the bound is largest where they sum to zero.
+    """
+    return means - means.mean(axis=0) if len(means) > 1 else means
+
+
 class _Point(NamedTuple):
     """Gaussians ``N(mu_c, (I + A_c)^-1)`` of the weights, the sums there, and the bound."""
 
@@ -308,10 +248,7 @@ class _Point(NamedTuple):
 
     def sites(self, L: Array) -> WeightSites:
         """The sites whose posterior this is."""
-        b = self.q.means.copy()
-        for c, (A, mu) in enumerate(zip(self.A, self.q.means, strict=True)):
-            b[c] += linalg.symmetric_product(A, mu)
-        return WeightSites(b, self.A, L)
+        return WeightSites(self.q.means + _products(self.A, self.q.means), self.A, L)
 
     def promise(self) -> float:
         """What a whole natural step would gain, were the bound quadratic: half its squared length.
@@ -413,9 +350,8 @@ class VariationalByBlocks:
         """The point a step further, None where its precision is not positive definite."""
         A = point.A + step * (point.sums.A - point.A)
         # a natural step in b, written so that A's part of it cancels
-        b = point.q.means + step * (point.sums.c - point.q.means)
-        for c, mu in enumerate(point.q.means):
-            b[c] += linalg.symmetric_product(A[c], mu)
+        means = point.q.means
+        b = means + _products(A, means) + step * (point.sums.c - means)
         try:
             return self._at(rows, terms, WeightSites(b, A, A[0]), 1e-2 * promise)
         except NotPositiveDefiniteError:
@@ -424,7 +360,7 @@ class VariationalByBlocks:
     def _at(self, rows: RowBlocks, terms: RowTerms, sites: WeightSites, enough: float) -> _Point:
         """One pass at sites, after steps of the means until they promise less than ``enough``."""
         q = WeightPosterior.from_sites(sites)
-        held = rows.held
+        q, held = replace(q, means=centred(q.means)), rows.held
         known = rows.derive(spread, q, n_bytes=0.0 if held else np.inf)
         if held and enough > 0.0:
             q = replace(q, means=self._improved(known, terms, q, max(enough, self.tol)))
@@ -443,7 +379,7 @@ class VariationalByBlocks:
             move = q.scaled_by_covariance(g)
             promise, size = linalg.inner(g, move), 1.0
             while size * promise > enough:
-                tried = means + size * move
+                tried = centred(means + size * move)
                 found, slopes = rows.reduce(slope_sums, terms, tried)
                 found -= 0.5 * linalg.inner(tried, tried)
                 if found >= value:

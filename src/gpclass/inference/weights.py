@@ -19,7 +19,7 @@ class WeightSites:
     b : ndarray of shape (C, m)
         ``sum_i nu_ic u_i``.
     A : ndarray of shape (C, m, m)
-        ``sum_i tau_ic u_i u_i^T``, lower triangles.
+        ``sum_i tau_ic u_i u_i^T``, lower triangles, with zeros above.
     L : ndarray of shape (m, m)
         Of the `Basis`, so that the sites can be carried to another one.
     """
@@ -37,13 +37,6 @@ class WeightSites:
         """Sites that say nothing."""
         m = len(L)
         return cls(np.zeros((n_latents, m)), np.zeros((n_latents, m, m)), L)
-
-    def towards(self, target: "WeightSites", step: float) -> "WeightSites":
-        """Natural parameters moved by a fraction ``step`` of the way to ``target``."""
-        if step == 1.0:
-            return target
-        b, A = self.b + step * (target.b - self.b), self.A + step * (target.A - self.A)
-        return WeightSites(b, A, self.L)
 
     def scaled(self, factor: float) -> "WeightSites":
         """Sites of so many times the rows."""
@@ -63,6 +56,7 @@ class WeightSites:
             linalg.mirror_lower(new)
             for _ in range(2):
                 new[:] = linalg.multiply_lower_columns_in_place(T, new, transposed=True).T
+            new[:] = np.tril(new)
         return WeightSites(linalg.product(self.b, T), A, L)
 
 

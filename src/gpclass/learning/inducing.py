@@ -10,13 +10,8 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.blocks import Block, LocalBlocks, RowBlocks
 from gpclass.blocks.local import SIZE
-from gpclass.inference.by_blocks import (
-    Basis,
-    BlockApproximation,
-    VariationalByBlocks,
-    cavities,
-    features,
-)
+from gpclass.inference.basis import Basis, features
+from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks, cavities
 from gpclass.inference.joint import Softmax
 from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
 from gpclass.inference.weights import (
