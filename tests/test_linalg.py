@@ -58,6 +58,19 @@ def test_products(spd):
     np.testing.assert_array_equal(np.tril(in_place), np.tril(scaled))
 
 
+@pytest.mark.parametrize("n", [1, 96, 97, 300])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_many_columns(n, transposed):
+    rng = np.random.default_rng(2)
+    L = rng.standard_normal((n, n)) / n + np.eye(n)
+    V = rng.standard_normal((n, 33))
+    lower = np.tril(L).T if transposed else np.tril(L)
+    solved = linalg.solve_many_columns_in_place(L, V.copy(), transposed=transposed)
+    np.testing.assert_allclose(lower @ solved, V, atol=1e-12)
+    product = linalg.multiply_lower_columns_in_place(L, V.copy(), transposed=transposed)
+    np.testing.assert_allclose(product, lower @ V, atol=1e-12)
+
+
 def test_a_column_does_not_depend_on_its_neighbours():
     rng = np.random.default_rng(2)
     A = rng.standard_normal((300, 300))

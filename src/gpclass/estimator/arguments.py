@@ -201,7 +201,7 @@ def _check_integer(name: str, value: object, minimum: int | None) -> None:
         raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
 
 
-def _seed(random_state: int | np.random.RandomState | None) -> int:
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
     """Seed of what an inference draws: 0 for None, so that a fit can be repeated."""
     if random_state is None:
         return 0
@@ -231,7 +231,7 @@ def _pick_inference(
             )
         given: Any = inference
     elif check_named("inference", inference, (*METHODS, "mcmc")) == "mcmc":
-        given = MonteCarlo(random_state=_seed(random_state))
+        given = MonteCarlo(random_state=seed_of(random_state))
     else:
         given = METHODS[inference](max_iter=max_iter)
     return given  # type: ignore[no-any-return]
@@ -246,7 +246,7 @@ def _pick_learner(learning: object, optimizer: Any, random_state: Any) -> Learne
     if optimizer is None:
         return KeepFixed()
     if learning == "nuts":
-        return NoUTurn(optimizer, random_state=_seed(random_state))
+        return NoUTurn(optimizer, random_state=seed_of(random_state))
     if learning in BY_GRADIENT:
         return BY_GRADIENT[learning](optimizer)  # type: ignore[no-any-return]
     if callable(optimizer):

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass.estimator.arguments import MAX_ITER, pick_parts
+from gpclass.estimator.arguments import MAX_ITER, pick_parts, seed_of
 from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.division import divide
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
@@ -73,9 +73,12 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inference. "differences": the latent differences of KG06, for every inference and
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
-    inducing : None, int or array-like of shape (m, d), default=None
-        None: the exact prior, O(n^3) time and O(n^2) memory. Else FITC by m inducing points, in
-        O(n m^2) and O(n m), for two classes and for "one_vs_rest" and "one_vs_one". A number: rows
+    inducing : None, "auto", int or array-like of shape (m, d), default=None
+        None: the exact prior, O(n^3) time and O(n^2) memory. Else m inducing points, in O(n m^2).
+        With ``inference="vi"`` it is the variational form by blocks of rows, in O(m^2) memory a
+        class, and "joint" the softmax of all classes. With another it is FITC, in O(n m) memory,
+        for two classes and for "one_vs_rest" and "one_vs_one". "auto": as many as leave 1 % of the
+        variance of the rows, at most 1024. A number: rows
         of X, each the one of which the others leave most variance under the starting kernel; they
         are chosen again with the kernel that was learnt, and learning goes on from there. An array:
         rows as X has them, with the same columns.
@@ -172,7 +175,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inference: Any = "ep",
         learning: Any = "evidence",
         multi_class: str = "joint",
-        inducing: int | ArrayLike | None = None,
+        inducing: int | str | ArrayLike | None = None,
         hyperprior: HyperPrior | str | None = "auto",
         categorical_features: Any = "from_dtype",
         calibration: str | None = "auto",
@@ -259,7 +262,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         kernels = starting_kernels(
             self.kernel, X if rows.used is None else X[rows.used], names, shared
         )
-        points = inducing_points(self.inducing, inputs, seen, len(rows.codes))
+        seed = seed_of(self.random_state) if self.inducing is not None else 0
+        points = inducing_points(self.inducing, inputs, seen, len(rows.codes), seed)
         division = divide(parts, kernels, X, rows, inducing=points is not None)
         models, report = learn_models(self, division, parts.learner, points)
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))

@@ -13,6 +13,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
+from gpclass.blocks.local import BUDGET, SIZE
 from gpclass.estimator.inducing import InducingPoints
 from gpclass.estimator.memory import free_memory
 from gpclass.estimator.progress import duration
@@ -22,6 +23,7 @@ from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.kernels import uses_precomputed
 from gpclass.learning import (
     CentralComposite,
+    InducingProblem,
     JointProblem,
     KeepFixed,
     Learner,
@@ -164,6 +166,10 @@ def _by_points(problem: Problem, m: int) -> tuple[float, float]:
     """
     n, method = problem.n_rows, problem.inference
     m = min(m, n)
+    if isinstance(problem, InducingProblem):
+        # features as far as they are kept, and a few blocks
+        C, kept = problem.terms.n_latents, min(8.0 * n * m, BUDGET)
+        return kept + 32.0 * SIZE * m + 8.0 * (12.0 * C + 6.0) * m**2, 10.0 * C * n * m * (m + 100)
     floors = {Laplace: 12.0, EP: 12.0, TangentBound: 24.0}.get(type(method), 48.0)
     if isinstance(problem, JointProblem):  # one against the rest
         floors *= problem.n_classes

@@ -25,6 +25,7 @@ from gpclass.exceptions import ConvergenceWarning, JitterWarning
 from gpclass.kernels import Precomputed, default_kernel, resolved
 from gpclass.learning import (
     HyperPrior,
+    InducingProblem,
     JointProblem,
     KeepFixed,
     Learned,
@@ -74,12 +75,15 @@ def learn_models(
     last = getattr(estimator, "models_", []) if estimator.warm_start else []
     starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
     inits: list[object] = [None] * len(problems)
+    cost = Cost.of(problems, learner, starts, estimator.n_jobs, points)
+    cost.warn()
     if len(last) == len(problems):
+        problems = [_with_points_of(*one, points) for one in zip(problems, last, strict=True)]
+        if all(isinstance(one, InducingProblem) and one.Z is not None for one in problems):
+            points = None
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
         for start, problem, model in zip(starts, problems, last, strict=True):
             start[0] = _theta_for(problem, model)
-    cost = Cost.of(problems, learner, starts, estimator.n_jobs, points)
-    cost.warn()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     runs: list[ReportedRun] = []
     with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
@@ -97,7 +101,7 @@ def learn_models(
         learned = learn(learners, problems, starts, inits)
     runs += _reported(division.names, problems, learned)
     models: list[Model] = [
-        (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
+        _model_of(problem).of(problem, result)
         for problem, result in zip(problems, learned, strict=True)
     ]
     names = names_of_theta(problems, listed=division.kernel_a_class)
@@ -113,6 +117,30 @@ def _reported(
         for name, problem, result in zip(names, problems, learned, strict=True)
         for run in result.runs
     ]
+
+
+def _model_of(problem: Problem) -> type[JointModel] | type[BinaryModel]:
+    """What predicts: of all classes together, or of two."""
+    joint = isinstance(problem, JointProblem) or (
+        isinstance(problem, InducingProblem) and problem.n_classes > 2
+    )
+    return JointModel if joint else BinaryModel
+
+
+def _with_points_of(problem: Problem, model: Model, points: InducingPoints | None) -> Problem:
+    """The problem with the inducing points of a learnt model, whose sites are about them.
+
+    The problem itself where there are none, or other points are asked for.
+    """
+    old = model.problem
+    if points is None or not (
+        isinstance(problem, InducingProblem) and isinstance(old, InducingProblem)
+    ):
+        return problem
+    if isinstance(points.given, int) and len(old.Z) != points.given:
+        return problem
+    chosen = points.given is None or isinstance(points.given, int)
+    return problem.placed(problem.theta, old.Z if chosen else points.given, points.seed)
 
 
 def _fitting(problems: Sequence[Problem], inits: Sequence[Any]) -> list[object]:

@@ -12,40 +12,44 @@ from gpclass.estimator.inputs import CovarianceMatrix, Inputs, Objects
 from gpclass.learning import (
     BinaryProblem,
     CentralComposite,
+    InducingProblem,
     KeepFixed,
     Learner,
     MaximiseEvidence,
     MaximiseLeaveOneOut,
     NoUTurn,
 )
+from gpclass.learning.inducing import FEWEST_ROWS, MOST, MOST_CANDIDATES, ROWS_A_POINT, enough
 from gpclass.linalg import Array
 from gpclass.priors import Inducing
 from gpclass.priors.points import choose_inducing
 
-# Rows that inducing points are chosen from: 20 s for 2000 points.
-MOST_CANDIDATES: Final = 20_000
-# Rows for each point, and at least, by which the kernel is learnt that they are chosen again by,
-# and the gain of a step, in nats, that ends that search.
-ROWS_A_POINT: Final = 10
-FEWEST_ROWS: Final = 5000
+# The gain of a step, in nats, that ends the search for the kernel that points are chosen again by.
 COARSE: Final = 1e-2
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class InducingPoints:
-    """Inducing points as they were given: a number, or m rows as the kernels take them."""
+    """Inducing points as they were given: a number, or m rows as the kernels take them.
 
-    given: int | Array
+    None is "auto". ``seed`` draws the rows that points of the variational form are chosen from.
+    """
+
+    given: int | Array | None
+    seed: int = 0
 
     @property
     def count(self) -> int:
         """How many, at most."""
+        if self.given is None:
+            return MOST
         return self.given if isinstance(self.given, int) else len(self.given)
 
     def chosen_again(self, learner: Learner) -> bool:
         """Whether what is learnt changes them: a number, and not a fixed kernel."""
-        return isinstance(self.given, int) and not isinstance(learner, KeepFixed)
+        chosen = self.given is None or isinstance(self.given, int)
+        return chosen and not isinstance(learner, KeepFixed)
 
     @property
     def leading_rows(self) -> int:
@@ -53,16 +57,18 @@ class InducingPoints:
         return max(ROWS_A_POINT * self.count, FEWEST_ROWS)
 
     def leading(self, problems: Sequence[Any]) -> list[Any]:
-        """The binary problems of about so many of their rows, which saves a third of a fit."""
+        """The problems of about so many of their rows, which saves a third of a fit."""
         return [_thinned(one, self.leading_rows) for one in problems]
 
     def placed(self, problems: Sequence[Any], starts: Sequence[Array]) -> list[Any]:
-        """The binary problems with FITC's prior, by the kernels at the first of their starts."""
+        """The problems with their points, by the kernels at the first of their starts."""
         return [self._place(one, at[0]) for one, at in zip(problems, starts, strict=True)]
 
-    def _place(self, problem: BinaryProblem, theta: Array) -> BinaryProblem:
+    def _place(self, problem: BinaryProblem | InducingProblem, theta: Array) -> Any:
         """With rows that leave little variance: of many, a sample that is always the same."""
-        if not isinstance(self.given, int):
+        if isinstance(problem, InducingProblem):
+            return problem.placed(theta, self.given, self.seed)
+        if not (self.given is None or isinstance(self.given, int)):
             return replace(problem, prior_form=Inducing(self.given))
         kernel, X = problem.at(theta).kernel, problem.inputs
         if len(X) > MOST_CANDIDATES:
@@ -70,12 +76,15 @@ class InducingPoints:
             X = X[drawn]
         # equal variances are decided by the order, which that of the table must not be
         X = X[np.lexsort(X.T)]
-        rows = choose_inducing(kernel, X, self.given).rows
+        rows, trace_left = choose_inducing(kernel, X, self.count)
+        rows = rows[: enough(trace_left)] if self.given is None else rows
         return replace(problem, prior_form=Inducing(X[rows]))
 
 
-def _thinned(problem: BinaryProblem, n_rows: int) -> BinaryProblem:
-    """Every so many of the rows of each class, about n."""
+def _thinned(problem: BinaryProblem | InducingProblem, n_rows: int) -> Any:
+    """Every so many of the rows of each class, about n; of rows in blocks, a sample."""
+    if isinstance(problem, InducingProblem):
+        return problem.sampled(n_rows, problem)
     step = problem.n_rows // n_rows
     if step < 2:
         return problem
@@ -99,10 +108,13 @@ def first_learner(learner: Learner) -> Learner:
 
 
 def check_inducing(inducing: Any) -> None:
-    """Refuse what is neither None, nor a positive integer, nor rows; X is not needed for it."""
-    if inducing is None:
+    """Refuse what is none of the values, nor rows; X is not needed for it."""
+    if inducing is None or (isinstance(inducing, str) and inducing == "auto"):
         return
-    wanted = "expected None, a number of inducing points, or an array (m, d) of them, rows like X's"
+    wanted = (
+        "expected None, 'auto', a number of inducing points, or an array (m, d) of them, rows like "
+        "X's"
+    )
     if isinstance(inducing, bool | np.bool_ | str) or (
         np.ndim(inducing) == 0 and not isinstance(inducing, numbers.Integral)
     ):
@@ -112,7 +124,7 @@ def check_inducing(inducing: Any) -> None:
 
 
 def inducing_points(
-    inducing: Any, inputs: Inputs, estimator: BaseEstimator, n_rows: int
+    inducing: Any, inputs: Inputs, estimator: BaseEstimator, n_rows: int, seed: int
 ) -> InducingPoints | None:
     """Inducing points of a checked argument, for a table of n rows that ``inputs`` has learnt from.
 
@@ -127,8 +139,10 @@ def inducing_points(
             f"inducing={_short(inducing)} needs a table X, of which inducing points are rows, and "
             f"{given} takes none: leave inducing=None"
         )
+    if isinstance(inducing, str):
+        return InducingPoints(None, seed)
     if isinstance(inducing, numbers.Integral):
-        points = InducingPoints(int(inducing))
+        points = InducingPoints(int(inducing), seed)
     else:
         try:
             Z = np.array(inputs.transform(estimator, inducing))
@@ -149,6 +163,6 @@ def inducing_points(
 
 
 def _short(inducing: Any) -> str:
-    if isinstance(inducing, numbers.Integral):
+    if isinstance(inducing, numbers.Integral | str):
         return repr(inducing)
     return f"<{type(inducing).__name__} of {len(inducing)} rows>"
