@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from benchmarks.quality.models import columns, with_categories, with_named_levels
 from benchmarks.scale.tables import Split
-from experiments.quality.models import columns, with_categories, with_named_levels
 from gpclass import GaussianProcessClassifier
 
 # Seconds of learning so far, CPU seconds of all threads so far, probabilities of the test rows and

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.quality.run import scores
 from benchmarks.scale.models import MODELS
 from benchmarks.scale.tables import TABLES
-from experiments.quality.run import scores
 
 RESULTS: Final = Path(__file__).resolve().parents[1] / "results" / "scale.jsonl"
 

@@ -42,7 +42,9 @@ class Process(gpytorch.models.ApproximateGP):  # type: ignore[misc]
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-def learn(X: Any, y: Any, X_test: Any, n_classes: int, m: int) -> Iterator[tuple[float, float, Any]]:
+def learn(
+    X: Any, y: Any, X_test: Any, n_classes: int, m: int
+) -> Iterator[tuple[float, float, Any]]:
     """Seconds and CPU seconds so far, and probabilities of the test rows, after each epoch."""
     torch.manual_seed(0)
     torch.set_num_threads(2)
@@ -56,9 +58,7 @@ def learn(X: Any, y: Any, X_test: Any, n_classes: int, m: int) -> Iterator[tuple
     likelihood: Any = (
         gpytorch.likelihoods.BernoulliLikelihood()
         if n_classes == 2
-        else gpytorch.likelihoods.SoftmaxLikelihood(
-            num_classes=n_classes, mixing_weights=False
-        )
+        else gpytorch.likelihoods.SoftmaxLikelihood(num_classes=n_classes, mixing_weights=False)
     )
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
     optimizer = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
