@@ -36,6 +36,7 @@ from gpclass.learning import (
     spread_sites,
     weak_hyperprior,
 )
+from gpclass.learning.inducing import MOST_CANDIDATES
 from gpclass.linalg import Array
 
 
@@ -160,7 +161,11 @@ def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Proble
         own = getattr(learner, "hyperprior", learner)
         if wanted == "auto" and (estimator.kernel is not None or own is not None):
             return learner
-        wanted = weak_hyperprior(problem.hyperparameters, problem.inputs)
+        example = problem
+        if isinstance(problem, InducingProblem) and problem.source is None:
+            # rows are sorted: 1 s for 200,000 of them
+            example = problem.sampled(MOST_CANDIDATES) or problem
+        wanted = weak_hyperprior(problem.hyperparameters, example.inputs)
     return replace(learner, hyperprior=wanted)  # type: ignore[type-var]
 
 

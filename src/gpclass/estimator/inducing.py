@@ -84,7 +84,7 @@ class InducingPoints:
 def _thinned(problem: BinaryProblem | InducingProblem, n_rows: int) -> Any:
     """Every so many of the rows of each class, about n; of rows in blocks, a sample."""
     if isinstance(problem, InducingProblem):
-        return problem.sampled(n_rows, problem)
+        return problem.sampled(n_rows) or problem
     step = problem.n_rows // n_rows
     if step < 2:
         return problem

@@ -204,8 +204,11 @@ class ClassWeightPrediction:
     L: Array
 
     def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
-        """Means (k, C) and covariances (k, C, C) of the classes; see `WeightPrediction.predict`."""
-        mean, own, delta = self.q.marginals(self.L, K_cross, k_diag)
+        """Means (k, C) and covariances (k, C, C) of the classes; ``k(Z, x)`` is kept.
+
+        A row's bits depend on others as in `WeightPrediction.predict`.
+        """
+        mean, own, delta = self.q.marginals(self.L, K_cross.copy(), k_diag)
         return mean, (own + delta[:, None])[:, :, None] * np.eye(mean.shape[1])
 
     @property

@@ -216,12 +216,12 @@ class InducingProblem(Problem):
 
     def subset(self, step: int) -> "InducingProblem | None":
         """A sample of the rows, as many as m inducing points need; None of not many more rows."""
-        return self.sampled(max(ROWS_A_POINT * len(self.Z), FEWEST_ROWS), None)
+        return self.sampled(max(ROWS_A_POINT * len(self.Z), FEWEST_ROWS))
 
-    def sampled(self, size: int, otherwise: "InducingProblem | None") -> "InducingProblem | None":
-        """A sample of the rows; ``otherwise`` where there are hardly more."""
+    def sampled(self, size: int) -> "InducingProblem | None":
+        """A sample of the rows; None where there are hardly more."""
         if self.n_rows < 2 * size:
-            return otherwise
+            return None
         X, y, weights = self.blocks.sample(size, 0)
         return replace(self, X=X, y=y, weights=weights, rows=None, source=None)
 
