@@ -18,6 +18,7 @@ ROOMS = (
     "priors",
     "likelihoods",
     "kernels",
+    "blocks",
     "linalg",
     "exceptions",
     "_version",
