@@ -20,6 +20,7 @@ from gpclass.kernels.precomputed import (
 )
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
+from gpclass.kernels.rectangle import pullback_cross, pullback_diagonal, rectangle
 from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
 from gpclass.kernels.slopes import diagonal_slope, input_pullback
 from gpclass.kernels.theta import n_free, with_theta
@@ -43,6 +44,9 @@ __all__ = [
     "median_distance",
     "n_free",
     "pullback",
+    "pullback_cross",
+    "pullback_diagonal",
+    "rectangle",
     "resolved",
     "restrict",
     "take",
