@@ -5,7 +5,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, PairwiseKernel, WhiteKernel
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 
-from gpclass.kernels import cross, diagonal, pullback_cross, pullback_diagonal, rectangle
+from gpclass.kernels import (
+    columns_of,
+    cross,
+    diagonal,
+    pullback_cross,
+    pullback_diagonal,
+    rectangle,
+)
 
 N = 200
 
@@ -34,6 +41,14 @@ def test_values(kernel, X):
     np.testing.assert_allclose(
         rectangle(kernel, X[:N], X[N:]), expected, rtol=1e-10, atol=1e-12 * scale
     )
+
+
+def test_columns_of_the_rows(kernel, X):
+    column = columns_of(kernel, X)
+    for j in (0, 192, 204):
+        expected = cross(kernel, X, X[j : j + 1])[:, 0]
+        atol = 1e-12 * np.abs(expected).max()
+        np.testing.assert_allclose(column(j), expected, rtol=1e-10, atol=atol)
 
 
 def test_pullback_cross_is_the_derivative(kernel, X, G):

@@ -20,7 +20,7 @@ from gpclass.kernels.precomputed import (
 )
 from gpclass.kernels.pullback import pullback
 from gpclass.kernels.recipe import from_recipe, to_recipe
-from gpclass.kernels.rectangle import pullback_cross, pullback_diagonal, rectangle
+from gpclass.kernels.rectangle import columns_of, pullback_cross, pullback_diagonal, rectangle
 from gpclass.kernels.scales import ColumnScale, column_scales, columns_as_numbers
 from gpclass.kernels.slopes import diagonal_slope, input_pullback
 from gpclass.kernels.theta import n_free, with_theta
@@ -33,6 +33,7 @@ __all__ = [
     "Precomputed",
     "column_scales",
     "columns_as_numbers",
+    "columns_of",
     "cross",
     "default_kernel",
     "diagonal",

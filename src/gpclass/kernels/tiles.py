@@ -108,11 +108,19 @@ def binds(kernel_class: type[Kernel]) -> Callable[[Rule], Rule]:
 
 def bind(kernel: Kernel, X: Any, X_new: Any | None = None) -> BoundKernel:
     """Bind a kernel to training inputs, and to new inputs for the columns if given."""
-    cls = type(kernel)
+    rule = _rule(type(kernel))
+    return (_Opaque if rule is None else rule)(kernel, X, X_new)
+
+
+def _rule(cls: type[Kernel]) -> Callable[..., BoundKernel] | None:
     owner = next((c for c in cls.__mro__ if c in _RULES), None)
-    if owner is None or cls.__call__ is not owner.__call__:
-        return _Opaque(kernel, X, X_new)
-    return _RULES[owner](kernel, X, X_new)
+    return _RULES[owner] if owner is not None and cls.__call__ is owner.__call__ else None
+
+
+def has_rules(kernel: Kernel) -> bool:
+    """Whether all parts of a kernel expression have rules: then no matrix is evaluated whole."""
+    parts = (kernel, *kernel.get_params(deep=True).values())
+    return all(_rule(type(part)) is not None for part in parts if isinstance(part, Kernel))
 
 
 def read_inputs(kernel: Kernel, X: Any) -> Any:
