@@ -66,8 +66,8 @@ def _nodes(level: int) -> tuple[Array, Array]:
     """Nodes of the standard normal and their weights, whose sum is one."""
     step = SPACING * GROWTH**-level
     n = int(REACH / step)
-    z = step * np.arange(-n, n + 1)
-    weights = np.exp(-0.5 * z * z)
+    z: Array = step * np.arange(-n, n + 1)
+    weights: Array = np.exp(-0.5 * z * z)
     return z, weights / weights.sum()
 
 
