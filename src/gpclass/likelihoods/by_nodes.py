@@ -66,9 +66,9 @@ def _nodes(level: int) -> tuple[Array, Array]:
     """Nodes of the standard normal and their weights, whose sum is one."""
     step = SPACING * GROWTH**-level
     n = int(REACH / step)
-    z: Array = step * np.arange(-n, n + 1)
-    weights: Array = np.exp(-0.5 * z * z)
-    return z, weights / weights.sum()
+    z = step * np.arange(-n, n + 1)
+    weights = np.asarray(np.exp(-0.5 * z * z), dtype=float)
+    return np.asarray(z, dtype=float), weights / weights.sum()
 
 
 def expected_log_prob(likelihood: Likelihood, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
