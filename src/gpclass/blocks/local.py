@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.blocks.base import Block, RowBlocks, Summands, chosen, tree_sum
+from gpclass.blocks.base import SIZE, Block, RowBlocks, Summands, chosen, divided, tree_sum
 from gpclass.linalg import Array, blocks
 
 
@@ -41,7 +41,7 @@ class LocalBlocks(RowBlocks):
     """
 
     def __init__(
-        self, X: Any, y: NDArray[Any], weights: Array, size: int = 4096, budget: float = 1e9
+        self, X: Any, y: NDArray[Any], weights: Array, size: int = SIZE, budget: float = 1e9
     ) -> None:
         if not len(X) == len(y) == len(weights) or len(y) == 0:
             raise ValueError(
@@ -52,8 +52,7 @@ class LocalBlocks(RowBlocks):
         self.sizes = tuple(part.stop - part.start for part in blocks(len(y), size))
 
     def __iter__(self) -> Iterator[Block]:
-        for part in blocks(self.n_rows, self._size):
-            yield Block(*(one[part] for one in self._rows))
+        return divided(self._rows, self._size)
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
