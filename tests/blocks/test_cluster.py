@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def moments(part, shift):
 
 
 def slow_moments(part, shift):
-    time.sleep(0.02)
+    time.sleep(0.05)
     return moments(part, shift)
 
 
@@ -61,7 +62,10 @@ def expected():
 @pytest.fixture(scope="module")
 def two_workers():
     settings = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
-    with distributed.LocalCluster(2, **settings) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(n_workers=2, **settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -107,33 +111,26 @@ def test_processes_give_the_same_bits(two_workers, budget, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [0.0, 1e9])
-def test_a_killed_worker_changes_nothing(two_workers, budget, expected):
+@pytest.mark.parametrize(("budget", "n_killed"), [(0.0, 1), (1e9, 1), (1e9, 2)])
+def test_a_killed_worker_changes_nothing(two_workers, budget, n_killed, expected):
     derived = on_cluster(budget=budget).derive(moved, np.full(3, 0.5), n_bytes=1e3)
     assert_equal(derived.reduce(moments, 0.0), expected)
-    pids = two_workers.run(os.getpid)
-    pending = two_workers.loop.call_later(0.2, os.kill, next(iter(pids.values())), signal.SIGKILL)
+    pids = list(two_workers.run(os.getpid).values())
+    timers = [Timer(0.2, os.kill, (pid, signal.SIGKILL)) for pid in pids[:n_killed]]
+    for timer in timers:
+        timer.start()
     assert_equal(derived.reduce(slow_moments, 0.0), expected)
-    two_workers.loop.remove_timeout(pending)
-    two_workers.wait_for_workers(2)
-    assert set(two_workers.run(os.getpid).values()) != set(pids.values())
+    for timer in timers:
+        timer.join()
+    two_workers.wait_for_workers(2, timeout=60)
+    now = set(two_workers.run(os.getpid).values())
+    assert len(now & set(pids)) == 2 - n_killed
     assert_equal(derived.reduce(moments, 0.0), expected)
-
-
-@pytest.mark.slow
-def test_all_workers_may_be_killed(expected):
-    settings = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
-    with distributed.LocalCluster(1, **settings) as cluster, distributed.Client(cluster) as client:
-        derived = on_cluster().derive(moved, np.full(3, 0.5), n_bytes=1e3)
-        assert_equal(derived.reduce(moments, 0.0), expected)
-        (pid,) = client.run(os.getpid).values()
-        client.loop.call_later(0.2, os.kill, pid, signal.SIGKILL)
-        assert_equal(derived.reduce(slow_moments, 0.0), expected)
 
 
 def test_a_cluster_without_workers_is_an_error_in_time():
     settings = {"processes": False, "dashboard_address": ":0"}
-    with distributed.LocalCluster(0, **settings) as cluster, distributed.Client(cluster):
+    with distributed.LocalCluster(n_workers=0, **settings) as cluster, distributed.Client(cluster):
         start = time.monotonic()
         with pytest.raises(ClusterLostError, match=r"had no worker, or did not answer, for 0\.5 s"):
             on_cluster(patience=0.5).reduce(moments, 0.0)
