@@ -5,6 +5,7 @@ docstring says "lower". LAPACK wants Fortran order: the calls below pass ``A.T``
 whose upper triangle is the lower one of A, and copy nothing. Large matrices go through
 `scipy.linalg`: numpy's second OpenBLAS has its own threads, and the two slow each other down (8 ms
 in place of 0.1 ms for a 2000 x 2000 matrix times a vector). Small ones go through `numpy.linalg`.
+It has more than 400 lines so that one file has all of them.
 """
 
 from abc import ABC, abstractmethod
@@ -29,6 +30,8 @@ SMALLEST_HALF: Final = 96
 # Rows between which that makes an inverse a third quicker than LAPACK's dpotri; it needs half a
 # matrix more meanwhile.
 BY_HALVES: Final = (128, 1500)
+# Rows of a tall matrix at a time: enough for BLAS, and little memory beside the matrix.
+TALL: Final = 1024
 _ABOVE: Final = ~np.tri(BLOCK, dtype=np.bool_)
 _EYE: Final = np.eye(BLOCK, dtype=np.bool_)
 # LAPACK's triangular kernels round a column differently in a block whose width is not a multiple
@@ -133,6 +136,18 @@ def solve_lower_columns_in_place(L: Array, V: Array, *, transposed: bool = False
     A column's bits do not depend on its neighbours where m is a multiple of `TILE`.
     """
     blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=int(transposed), overwrite_b=1)
+    return V
+
+
+def multiply_lower_columns_in_place(X: Array, V: Array, *, transposed: bool = False) -> Array:
+    """Overwrite V of shape (n, m) by ``X V``, or by ``X^T V``, for a lower triangular X."""
+    blas.dtrmm(1.0, X.T, V.T, side=1, lower=0, trans_a=int(transposed), overwrite_b=1)
+    return V
+
+
+def solve_lower_rows_in_place(L: Array, V: Array, *, transposed: bool = False) -> Array:
+    """Overwrite V of shape (n, m), whose rows v become ``L^-1 v``, or ``L^-T v``."""
+    blas.dtrsm(1.0, L.T, V.T, side=0, lower=0, trans_a=int(not transposed), overwrite_b=1)
     return V
 
 
@@ -385,10 +400,32 @@ def product(A: Array, B: Array) -> Array:
 
 
 def gram(A: Array, s: Array) -> Array:
-    """``A^T diag(s) A`` of shape (k, k), for A of shape (n, k) and s of shape (n,)."""
-    if 0 in A.shape:
-        return np.zeros((A.shape[1], A.shape[1]))
-    return np.asarray(blas.dgemm(1.0, A.T, A.T * s, trans_b=1).T)
+    """``A^T diag(s) A`` of shape (k, k), for A of shape (n, k) and s of shape (n,) of any sign."""
+    G = np.zeros((A.shape[1], A.shape[1]))
+    root, negative = np.sqrt(np.abs(s)), s < 0.0
+    for rows in blocks(len(A) if A.size else 0, TALL):
+        scaled, below = A[rows] * root[rows, None], negative[rows]
+        if below.any():
+            add_row_products(G, scaled[below], -1.0)
+            scaled = scaled[~below]
+        add_row_products(G, scaled, 1.0)
+    mirror_lower(G)
+    return G
+
+
+def crossed(A: Array, B: Array) -> Array:
+    """``A^T B`` for A of shape (n, k) and B of shape (n, m)."""
+    return np.asarray(blas.dgemm(1.0, B.T, A.T, trans_b=1).T)
+
+
+def times(A: Array, v: Array) -> Array:
+    """``A v`` for A of shape (n, k) and v of shape (k,)."""
+    return np.asarray(blas.dgemv(1.0, A.T, v, trans=1))
+
+
+def times_transposed(A: Array, v: Array) -> Array:
+    """``A^T v`` for A of shape (n, k) and v of shape (n,)."""
+    return np.asarray(blas.dgemv(1.0, A.T, v))
 
 
 def symmetric_eigen(A: Array) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpclass.priors import PriorForm
+from gpclass.priors.inducing import Cotangent
 from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
 
 
@@ -113,13 +114,17 @@ class LowRankJoint(JointPriorForm):
     def pull(self, kernels, X, prior, G):
         n, C, _ = prior.V.shape
         G_V = G[0].reshape(n, C, C, -1)
-        pairs = [(G_V[:, c, c], G[1][:, c]) for c in range(C)]
+        pairs = [Cotangent(G_V[:, c, c], G[1][:, c]) for c in range(C)]
         if len(kernels) == 1:
-            pairs = [(sum(g for g, _ in pairs), sum(g for _, g in pairs))]
+            pairs = [Cotangent(sum(g for g, _ in pairs), sum(g for _, g in pairs))]
         each = zip(kernels, prior.parts, pairs, strict=True)
         return np.concatenate([self.form.pull(k, X, part, G_k) for k, part, G_k in each])
 
     def cross(self, kernels, X, X_new):
-        crosses, variances = zip(*(self.form.cross(k, X, X_new) for k in kernels), strict=True)
+        crosses, variances = zip(*(self._cross(k, X, X_new) for k in kernels), strict=True)
         one = len(kernels) == 1
         return (crosses[0], variances[0]) if one else (crosses, np.stack(variances, axis=1))
+
+    def _cross(self, kernel, X, X_new):
+        prior, (K_cross, k_diag) = self.form.make(kernel, X, 0.0), self.form.cross(kernel, X, X_new)
+        return prior.U @ prior.whitened(K_cross), k_diag

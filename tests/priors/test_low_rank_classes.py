@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
-from tests.priors.inducing import InducingPoints
 from tests.priors.low_rank_classes import LowRankClasses, LowRankFactor, LowRankJoint
 
 from gpclass.estimator.joint_model import JointModel
@@ -13,6 +12,7 @@ from gpclass.inference.nested import nested_ep
 from gpclass.inference.softmax import SoftmaxLaplace
 from gpclass.learning import JointProblem, MaximiseEvidence
 from gpclass.likelihoods import Logit, Probit
+from gpclass.priors import Inducing
 from gpclass.priors.classes import ClassPrior
 
 N, C, RANK = 18, 3, 4
@@ -101,7 +101,7 @@ def joint_problem(model, shared):
         2.0 * RBF([1.0, 2.0]) if shared else CompoundKernel([2.0 * RBF(1.0 + c) for c in range(C)])
     )
     scheme, likelihood, inference = JOINT[model]
-    form = LowRankJoint(InducingPoints(X[::5].copy()))
+    form = LowRankJoint(Inducing(X[::5].copy()))
     return JointProblem(kernel, X, codes, C, scheme, likelihood, inference, prior_form=form)
 
 

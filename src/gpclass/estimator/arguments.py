@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 
 from gpclass.estimator.decomposition import DECOMPOSITIONS, Decomposition, OneVsRest
+from gpclass.estimator.inducing import check_inducing
 from gpclass.inference import METHODS, InferenceMethod
 from gpclass.inference.joint import JOINT
 from gpclass.learning import (
@@ -66,10 +67,7 @@ def pick_parts(estimator: BaseEstimator) -> Parts:
         value = getattr(estimator, name)
         if not isinstance(value, bool | np.bool_ | numbers.Integral):
             raise TypeError(f"{name} must be True or False, got {value!r}")
-    if estimator.inducing is not None:
-        raise ValueError(
-            f"inducing={estimator.inducing!r} does not exist; the values that do are: None"
-        )
+    check_inducing(estimator.inducing)
     learner = _pick_learner(estimator.learning, estimator.optimizer, estimator.random_state)
     _check_hyperprior(estimator.hyperprior, learner)
     check_kernel_argument(estimator.kernel)
@@ -203,7 +201,7 @@ def _check_integer(name: str, value: object, minimum: int | None) -> None:
         raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
 
 
-def _seed(random_state: int | np.random.RandomState | None) -> int:
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
     """Seed of what an inference draws: 0 for None, so that a fit can be repeated."""
     if random_state is None:
         return 0
@@ -233,7 +231,7 @@ def _pick_inference(
             )
         given: Any = inference
     elif check_named("inference", inference, (*METHODS, "mcmc")) == "mcmc":
-        given = MonteCarlo(random_state=_seed(random_state))
+        given = MonteCarlo(random_state=seed_of(random_state))
     else:
         given = METHODS[inference](max_iter=max_iter)
     return given  # type: ignore[no-any-return]
@@ -248,7 +246,7 @@ def _pick_learner(learning: object, optimizer: Any, random_state: Any) -> Learne
     if optimizer is None:
         return KeepFixed()
     if learning == "nuts":
-        return NoUTurn(optimizer, random_state=_seed(random_state))
+        return NoUTurn(optimizer, random_state=seed_of(random_state))
     if learning in BY_GRADIENT:
         return BY_GRADIENT[learning](optimizer)  # type: ignore[no-any-return]
     if callable(optimizer):

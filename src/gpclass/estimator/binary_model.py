@@ -22,8 +22,9 @@ from gpclass.estimator.model import (
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import SitePosterior
 from gpclass.inference.cavities import Cavities
+from gpclass.inference.weights import WeightPrediction
 from gpclass.kernels import evaluate
-from gpclass.learning import BinaryProblem, Node
+from gpclass.learning import BinaryProblem, InducingProblem, Node
 from gpclass.likelihoods import Likelihood
 from gpclass.montecarlo import SamplePosterior, Samples
 
@@ -48,7 +49,9 @@ def log_probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> A
 class BinaryModel(Model):
     """One learnt binary classifier; `Model` has the fields."""
 
-    def posterior_at(self, problem: BinaryProblem, node: Node) -> SitePosterior | SamplePosterior:
+    def posterior_at(
+        self, problem: BinaryProblem, node: Node
+    ) -> SitePosterior | SamplePosterior | WeightPrediction:
         """Posterior at the training inputs."""
         prior = problem.prior()
         if isinstance(node.sites, Samples):
@@ -90,7 +93,10 @@ class BinaryModel(Model):
                 "leave-one-out needs Gaussian sites, and Monte Carlo has samples: take another "
                 "inference, such as 'ep', at the same kernel"
             )
-        x, v = Cavities.of(posterior.with_covariance(), count)
+        if isinstance(problem, InducingProblem):
+            x, v = (one[:, 0] for one in problem.cavities(posterior.q, count))
+        else:
+            x, v = Cavities.of(posterior.with_covariance(), count)
         lost = ~np.isfinite(v)
         if lost.any():
             x, v = np.where(lost, 0.0, x), np.where(lost, UNKNOWN_VARIANCE, v)
@@ -110,9 +116,11 @@ class BinaryModel(Model):
                     "sample_latent needs a Gaussian posterior: Monte Carlo has samples at the "
                     "training rows alone (approximation_.draws)"
                 )
+            if isinstance(posterior, WeightPrediction):
+                return posterior.draws(*cross_covariance(problem, X), k, rng)
             check_sample_size(len(X))
             K_cross, _ = cross_covariance(problem, X)
-            mean = posterior.mean_weights @ K_cross
+            mean = posterior.new_weights @ K_cross
             K_new = evaluate(problem.kernel, faced(problem, X))
             return draw(mean, posterior.factor.conditional_covariance(K_cross, K_new), k, rng)
 

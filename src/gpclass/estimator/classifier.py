@@ -10,10 +10,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass.estimator.arguments import MAX_ITER, pick_parts
+from gpclass.estimator.arguments import MAX_ITER, pick_parts, seed_of
 from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.division import divide
 from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
+from gpclass.estimator.inducing import inducing_points
 from gpclass.estimator.inputs import (
     CovarianceMatrix,
     inputs_of,
@@ -72,8 +73,12 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inference. "differences": the latent differences of KG06, for every inference and
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
-    inducing : None
-        No other values exist yet.
+    inducing : None, int or array-like of shape (m, d), default=None
+        None: the exact prior, O(n^3) time and O(n^2) memory. Else FITC by m inducing points, in
+        O(n m^2) and O(n m), for two classes and for "one_vs_rest" and "one_vs_one". A number: rows
+        of X, each the one of which the others leave most variance under the starting kernel; they
+        are chosen again with the kernel that was learnt, and learning goes on from there. An array:
+        rows as X has them, with the same columns.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         With ``kernel=None``: the columns that have levels, as names, numbers or truth values. None:
         no column. "from_dtype": categories of pandas and polars, and text that is not of numbers.
@@ -167,7 +172,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inference: Any = "ep",
         learning: Any = "evidence",
         multi_class: str = "joint",
-        inducing: None = None,
+        inducing: int | ArrayLike | None = None,
         hyperprior: HyperPrior | str | None = "auto",
         categorical_features: Any = "from_dtype",
         calibration: str | None = "auto",
@@ -254,8 +259,10 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         kernels = starting_kernels(
             self.kernel, X if rows.used is None else X[rows.used], names, shared
         )
-        division = divide(parts, kernels, X, rows)
-        models, report = learn_models(self, division, parts.learner)
+        seed = seed_of(self.random_state) if self.inducing is not None else 0
+        points = inducing_points(self.inducing, inputs, seen, len(rows.codes), seed)
+        division = divide(parts, kernels, X, rows, inducing=points is not None)
+        models, report = learn_models(self, division, parts.learner, points)
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))
 
         for name in ("n_features_in_", "feature_names_in_"):

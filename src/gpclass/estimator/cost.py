@@ -13,11 +13,13 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
+from gpclass.estimator.inducing import InducingPoints
 from gpclass.estimator.memory import free_memory
 from gpclass.estimator.progress import duration
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
 from gpclass.inference import EP, Laplace, TangentBound
 from gpclass.inference.joint import MultinomialProbit, Softmax
+from gpclass.kernels import uses_precomputed
 from gpclass.learning import (
     CentralComposite,
     JointProblem,
@@ -27,12 +29,16 @@ from gpclass.learning import (
     Problem,
 )
 from gpclass.linalg import product
+from gpclass.montecarlo import MonteCarlo
 
 # Bytes and operations. Below both nothing is measured, as that would slow a fit of seconds.
 FEW_BYTES: Final = 1e8
 FEW_FLOPS: Final = 2e12
 # Seconds from which a fit is long enough for a warning.
 LONG: Final = 600.0
+# Inducing points that are suggested, where there are so many times as many rows.
+SUGGESTED: Final = 500
+FEWER: Final = 4
 # Factorisations run at about this part of the rate of products.
 EFFICIENCY: Final = 0.7
 
@@ -41,15 +47,16 @@ class Cost(NamedTuple):
     """Estimated cost of a fit.
 
     ``n_rows`` are those of the largest problem, ``evaluations`` those of the evidence, ``n_bytes``
-    the memory and ``flops`` the operations of all of them. ``laplace`` says whether the method is
-    Laplace's, which needs least.
+    the memory and ``flops`` the operations of all of them. ``advice`` says what needs less, and
+    ``cheaper`` what that costs, where this is known.
     """
 
     n_rows: int
     evaluations: int
     n_bytes: float
     flops: float
-    laplace: bool
+    advice: str
+    cheaper: "Cost | None" = None
 
     @classmethod
     def of(
@@ -58,24 +65,40 @@ class Cost(NamedTuple):
         learner: Learner,
         starts: Sequence[NDArray[np.float64]],
         n_jobs: int | None,
+        points: InducingPoints | None = None,
     ) -> "Cost":
-        """Estimate the cost of a fit of problems, each from ``starts`` of shape (r, p)."""
+        """Estimate the cost of a fit of problems, each from ``starts`` of shape (r, p).
+
+        ``points`` will hold their priors; None: they are exact.
+        """
         n_starts, n_free = starts[0].shape
         tasks = len(problems) if len(problems) > 1 else n_starts
         at_a_time = 1 if tasks == 1 else min(tasks, effective_n_jobs(n_jobs))
-        costs = [_of_evaluation(problem) for problem in problems]
+        m = None if points is None else points.count
+        costs = [
+            _of_evaluation(problem) if m is None else _by_points(problem, m) for problem in problems
+        ]
         runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
+        if points is not None and points.chosen_again(learner):
+            runs += _usual(n_free)
         kept = 0.0
         if isinstance(learner, CentralComposite | NoUTurn):
             runs += learner.n_evaluations(n_free)
-            # K and a factor of each setting, for predictions
-            kept = learner.n_settings(n_free) * sum(16.0 * one.n_sites**2 for one in problems)
+            # K and a factor of each setting, or U, for predictions
+            each = (
+                16.0 * one.n_sites**2 if m is None else 8.0 * one.n_sites * m for one in problems
+            )
+            kept = learner.n_settings(n_free) * sum(each)
+        cheaper = None
+        if m is None and _takes_points(problems):
+            cheaper = cls.of(problems, learner, starts, n_jobs, InducingPoints(SUGGESTED))
         return cls(
             max(problem.n_rows for problem in problems),
             runs * len(problems),
             at_a_time * max(n_bytes for n_bytes, _ in costs) + kept,
             runs * sum(flops for _, flops in costs),
-            isinstance(problems[0].inference, Laplace),
+            _advice(problems, m),
+            cheaper,
         )
 
     def warn(self) -> None:
@@ -85,27 +108,27 @@ class Cost(NamedTuple):
         """
         if self.n_bytes < FEW_BYTES and self.flops < FEW_FLOPS:
             return
-        free = free_memory()
-        needs = f"n = {self.n_rows} needs about {_size(self.n_bytes)} of memory"
-        advice = "take a subset of the rows" + (
-            "" if self.laplace else ", or inference='laplace', which needs less"
-        )
+        free, rate = free_memory(), EFFICIENCY * _rate()
+        what = "" if self.cheaper is None else " for the exact method"
+        needs = f"n = {self.n_rows} needs {_size(self.n_bytes)}{what}"
+        advice = self.advice
+        if self.cheaper is not None:
+            seconds = duration(self.cheaper.flops / rate)
+            advice = f"{advice} (about {_size(self.cheaper.n_bytes)}, {seconds})"
         if free is not None and self.n_bytes > free:
             raise NotEnoughMemoryError(
-                f"{needs}, and this machine has {_size(free)} free: {advice}"
+                f"{needs}, and this machine has {_size(free)} free; {advice}"
             )
         reasons = []
         if free is not None and self.n_bytes > 0.5 * free:
             reasons.append(f"{needs} of the {_size(free)} that are free")
-        if self.flops > FEW_FLOPS:
-            seconds = self.flops / (EFFICIENCY * _rate())
-            if seconds > LONG:
-                reasons.append(
-                    f"n = {self.n_rows} may take {duration(seconds)} ({self.evaluations} "
-                    "evaluations of the evidence are usual)"
-                )
+        if self.flops / rate > LONG:
+            reasons.append(
+                f"n = {self.n_rows} may take {duration(self.flops / rate)} ({self.evaluations} "
+                "evaluations of the evidence are usual)"
+            )
         if reasons:
-            warnings.warn(f"{'; '.join(reasons)}: {advice}", CostWarning, stacklevel=4)
+            warnings.warn(f"{'; '.join([*reasons, advice])}", CostWarning, stacklevel=4)
 
 
 def _usual(n_free: int) -> int:
@@ -130,6 +153,42 @@ def _of_evaluation(problem: Problem) -> tuple[float, float]:
     if isinstance(method, EP | TangentBound):
         floors = 4.0
     return 8.0 * matrices * n**2, floors * n**3
+
+
+def _by_points(problem: Problem, m: int) -> tuple[float, float]:
+    """Bytes and operations of one evidence with its gradient, by m inducing points.
+
+    In n x m and m x m matrices and in n m^2 operations, measured at 20,000 rows, 10 columns and 500
+    points; kernel and likelihood cost as much as 10 and 100 more points.
+    """
+    n, method = problem.n_rows, problem.inference
+    m = min(m, n)
+    floors = 30.0 if isinstance(method, Laplace | EP | TangentBound) else 100.0
+    if isinstance(problem, JointProblem):  # one against the rest
+        floors *= problem.n_classes
+    return 8.0 * (3.0 * n * m + 6.0 * m**2), floors * n * m**2
+
+
+def _takes_points(problems: Sequence[Problem]) -> bool:
+    """Whether inducing points are an answer: so many rows of numbers that they are fewer by far."""
+    first = problems[0]
+    numbers = all(one.requires_vector_input and not uses_precomputed(one) for one in first.kernels)
+    return (
+        numbers
+        and first.n_rows >= FEWER * SUGGESTED
+        and not isinstance(first.inference, MonteCarlo)
+    )
+
+
+def _advice(problems: Sequence[Problem], m: int | None) -> str:
+    """What needs less time and memory."""
+    if m is not None:
+        return "take fewer inducing points, or a subset of the rows"
+    if _takes_points(problems):
+        several = "multi_class='one_vs_rest' and " * isinstance(problems[0], JointProblem)
+        return f"set {several}inducing={SUGGESTED}"
+    less = ", or inference='laplace', which needs less"
+    return "take a subset of the rows" + less * (not isinstance(problems[0].inference, Laplace))
 
 
 def _rate() -> float:

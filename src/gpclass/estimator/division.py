@@ -6,8 +6,19 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.estimator.arguments import Parts
 from gpclass.estimator.weights import Rows
+from gpclass.inference import Variational
+from gpclass.inference.by_blocks import VariationalByBlocks
 from gpclass.inference.joint import JOINT, joint_scheme
-from gpclass.learning import BinaryProblem, JointProblem, Problem
+from gpclass.learning import (
+    BinaryProblem,
+    ExpectationMaximisation,
+    InducingProblem,
+    JointProblem,
+    MaximiseLeaveOneOut,
+    Problem,
+)
+from gpclass.likelihoods import Likelihood, Logit, Probit
+from gpclass.montecarlo import MonteCarlo
 
 
 class Division(NamedTuple):
@@ -18,16 +29,34 @@ class Division(NamedTuple):
     kernel_a_class: bool
 
 
-def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division:
+def divide(
+    parts: Parts, kernels: list[Kernel], X: Any, table: Rows, *, inducing: bool = False
+) -> Division:
     """Make the problems of a table, with one kernel for all classes or one a class.
 
-    ValueError where kernels and classes do not go together, or the parts have no joint model.
+    ``inducing`` says whether their priors will be held by inducing points. ValueError where kernels
+    and classes do not go together, or the parts have no joint model, or none of this kind.
     """
     weights, used, classes, codes = table
     n_classes = len(classes)
     joint = n_classes > 2 and parts.multi_class in JOINT
+    if inducing:
+        _check_inducing(parts, n_classes, joint=joint)
     if len(kernels) > 1:
         _check_kernels(kernels, n_classes, parts.multi_class)
+    by_blocks = _by_blocks(parts) if inducing else None
+    if joint and by_blocks is not None:
+        one = InducingProblem(
+            kernels[0] if len(kernels) == 1 else CompoundKernel(kernels),
+            X,
+            codes,
+            _softmax_likelihood(parts.likelihood),
+            by_blocks,
+            n_classes,
+            weights if weights is None or used is None else weights[used],
+            used,
+        )
+        return Division([one], [f"all {n_classes} classes"], len(kernels) > 1)
     if joint:
         scheme = joint_scheme(parts.multi_class, parts.inference)
         problem = JointProblem(
@@ -53,8 +82,54 @@ def divide(parts: Parts, kernels: list[Kernel], X: Any, table: Rows) -> Division
         kernel = kernels[0] if len(kernels) == 1 else kernels[k]
         problems.append(
             BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
+            if by_blocks is None
+            else InducingProblem(kernel, X, labels, parts.likelihood, by_blocks, 2, w, rows)
         )
     return Division(problems, names, len(kernels) > 1)
+
+
+def _check_inducing(parts: Parts, n_classes: int, *, joint: bool) -> None:
+    """Refuse what has no prior by inducing points."""
+    if joint and not (isinstance(parts.inference, Variational) and parts.multi_class == "joint"):
+        raise ValueError(
+            f"inducing does not go with multi_class={parts.multi_class!r} for {n_classes} classes: "
+            "take inference='vi' with multi_class='joint', or multi_class='one_vs_rest' or "
+            "'one_vs_one', whose problems have two classes each"
+        )
+    by_rows = MaximiseLeaveOneOut | ExpectationMaximisation
+    if isinstance(parts.inference, Variational) and isinstance(parts.learner, by_rows):
+        raise ValueError(
+            "inducing with inference='vi' keeps no site of each row, which learning='loo' and 'em' "
+            "need: take learning='evidence' or 'ccd', or another inference, such as 'ep'"
+        )
+    if isinstance(parts.inference, MonteCarlo):
+        raise ValueError(
+            "inducing does not go with inference='mcmc', which samples under the exact prior: take "
+            "another inference, such as 'ep', or inducing=None"
+        )
+
+
+def _by_blocks(parts: Parts) -> VariationalByBlocks | None:
+    """The variational method by blocks of rows, where that is what was asked for."""
+    method = parts.inference
+    if not isinstance(method, Variational):
+        return None
+    if method.evidence != "bound":
+        raise ValueError(
+            f"inducing does not go with {method!r}, whose evidence needs the rows' sites: take "
+            "Variational(evidence='bound')"
+        )
+    return VariationalByBlocks(max_passes=method.max_iter)
+
+
+def _softmax_likelihood(likelihood: Likelihood) -> Likelihood:
+    """The logit, of which the softmax is the joint model; the probit, the default, stands."""
+    if not isinstance(likelihood, Logit | Probit):
+        raise ValueError(
+            "the joint model of inducing points is the softmax, whose terms are not those of "
+            f"{likelihood!r}: take likelihood='logit', or multi_class='one_vs_rest'"
+        )
+    return Logit()
 
 
 def _check_kernels(kernels: list[Kernel], n_classes: int, multi_class: str) -> None:

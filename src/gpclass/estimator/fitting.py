@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.bounds import warn_of_bounds
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
+from gpclass.estimator.inducing import InducingPoints, first_learner
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.model import Model
@@ -23,8 +25,10 @@ from gpclass.exceptions import ConvergenceWarning, JitterWarning
 from gpclass.kernels import Precomputed, default_kernel, resolved
 from gpclass.learning import (
     HyperPrior,
+    InducingProblem,
     JointProblem,
     KeepFixed,
+    Learned,
     Learner,
     Problem,
     draw_starts,
@@ -54,12 +58,16 @@ def starting_kernels(
 
 
 def learn_models(
-    estimator: BaseEstimator, division: Division, learner: Learner
+    estimator: BaseEstimator,
+    division: Division,
+    learner: Learner,
+    points: InducingPoints | None = None,
 ) -> tuple[list[Model], OptimizerReport]:
     """Learn the problems with the settings of the estimator, and report every run.
 
     With ``warm_start`` inference starts from the sites of the last fit, and learning from its
-    hyperparameters, where these fit.
+    hyperparameters, where these fit. Where ``points`` are chosen by the kernel, they are chosen
+    again by the one that was learnt, and learning goes on from there.
     """
     problems = division.problems
     n_restarts = 0 if isinstance(learner, KeepFixed) else int(estimator.n_restarts_optimizer)
@@ -71,26 +79,66 @@ def learn_models(
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
         for start, problem, model in zip(starts, problems, last, strict=True):
             start[0] = _theta_for(problem, model)
-    cost = Cost.of(problems, learner, starts, estimator.n_jobs)
+    cost = Cost.of(problems, learner, starts, estimator.n_jobs, points)
     cost.warn()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
+    runs: list[ReportedRun] = []
     with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
-        learned = learn_all(
-            learners, problems, starts, inits, n_jobs=estimator.n_jobs, progress=progress.update
-        )
+        learn = partial(learn_all, n_jobs=estimator.n_jobs, progress=progress.update)
+        if points is not None:
+            problems = points.placed(problems, starts)
+        if points is not None and points.chosen_again(learner):
+            parts = [_first_rows(problem) for problem in problems]
+            learned = learn([first_learner(one) for one in learners], parts, starts, inits)
+            runs += _reported(division.names, problems, learned)
+            starts, inits = _ends(problems, learned)
+            problems = points.placed(problems, starts)
+        learned = learn(learners, problems, starts, inits)
+    runs += _reported(division.names, problems, learned)
     models: list[Model] = [
-        (JointModel if isinstance(problem, JointProblem) else BinaryModel).of(problem, result)
+        _model_of(problem).of(problem, result)
         for problem, result in zip(problems, learned, strict=True)
     ]
-    report = OptimizerReport(
-        names_of_theta(problems, listed=division.kernel_a_class),
-        tuple(
-            ReportedRun(name, run, names_of_theta([problem], listed=False))
-            for name, problem, result in zip(division.names, problems, learned, strict=True)
-            for run in result.runs
-        ),
+    names = names_of_theta(problems, listed=division.kernel_a_class)
+    return models, OptimizerReport(names, tuple(runs))
+
+
+def _reported(
+    names: Sequence[str], problems: Sequence[Problem], learned: Sequence[Learned]
+) -> list[ReportedRun]:
+    """Every run of what was learnt."""
+    return [
+        ReportedRun(name, run, names_of_theta([problem], listed=False))
+        for name, problem, result in zip(names, problems, learned, strict=True)
+        for run in result.runs
+    ]
+
+
+def _ends(
+    problems: Sequence[Problem], learned: Sequence[Learned]
+) -> tuple[list[Array], list[object]]:
+    """Where more learning starts: the hyperparameters and the sites that were found.
+
+    Sites of the weights of inducing points are of no use for other points.
+    """
+    return [one.theta[None] for one in learned], [
+        None if isinstance(problem, InducingProblem) else one.best.sites
+        for problem, one in zip(problems, learned, strict=True)
+    ]
+
+
+def _first_rows(problem: Problem) -> Problem:
+    """Rows that are enough to choose inducing points by the kernel that they lead to."""
+    subset = problem.subset(1) if isinstance(problem, InducingProblem) else None
+    return problem if subset is None else subset
+
+
+def _model_of(problem: Problem) -> type[JointModel] | type[BinaryModel]:
+    """What predicts: of all classes together, or of two."""
+    joint = isinstance(problem, JointProblem) or (
+        isinstance(problem, InducingProblem) and problem.n_classes > 2
     )
-    return models, report
+    return JointModel if joint else BinaryModel
 
 
 def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Problem) -> Learner:

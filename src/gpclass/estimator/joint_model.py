@@ -20,8 +20,9 @@ from gpclass.estimator.model import (
     warn_of_overflow,
 )
 from gpclass.inference.joint import LatentPosterior
+from gpclass.inference.weights import ClassWeightPrediction
 from gpclass.kernels import evaluate
-from gpclass.learning import JointProblem, Node
+from gpclass.learning import InducingProblem, Node
 
 Array = NDArray[np.float64]
 
@@ -35,9 +36,11 @@ MAX_LATENT: Final = 1e12
 class JointModel(Model):
     """One learnt classifier of many classes; `Model` has the fields."""
 
-    def posterior_at(self, problem: JointProblem, node: Node) -> LatentPosterior:
+    def posterior_at(self, problem: Any, node: Node) -> LatentPosterior | ClassWeightPrediction:
         """Posterior of the latents of all classes."""
-        return problem.predictive(problem.prior(), node.sites)
+        found: LatentPosterior | ClassWeightPrediction
+        found = problem.predictive(problem.prior(), node.sites)
+        return found
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Means (m, C) and covariances (m, C, C) of the classes' latent functions at new inputs.
@@ -70,21 +73,29 @@ class JointModel(Model):
 
     def left_out_at(self, setting: Setting, count: Array) -> Array:
         """Log probabilities under each row's latents without its own site, shape (n, C)."""
-        mean, covariance = setting.posterior.leave_one_out(count)
-        lost = ~np.isfinite(covariance).all(axis=(1, 2))
+        problem, posterior = setting.problem, setting.posterior
+        if isinstance(problem, InducingProblem):
+            mean, variance = problem.cavities(posterior.q, count)
+            covariance = variance[:, :, None] * np.eye(mean.shape[1])
+        else:
+            mean, covariance = posterior.leave_one_out(count)
+        lost = np.asarray(~np.isfinite(covariance).all(axis=(1, 2)))
         if lost.any():
             mean[lost], covariance[lost] = 0.0, UNKNOWN_VARIANCE * np.eye(mean.shape[1])
             warn_of_lost_rows(lost)
-        P = probabilities_of(setting.problem, mean, covariance)
+        P = probabilities_of(problem, mean, covariance)
         return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
 
     def sample(self, X: Any, n_samples: int, rng: np.random.RandomState) -> Array:
         """Draw the classes' latent functions at new inputs together, shape (m, C, n_samples)."""
         m, n_classes = len(X), self.problem.n_classes
-        check_sample_size(m * n_classes)
+        if not isinstance(self.problem, InducingProblem):
+            check_sample_size(m * n_classes)
 
         def draw_at(setting: Setting, k: int) -> Array:
             _, problem, posterior = setting
+            if isinstance(posterior, ClassWeightPrediction):
+                return posterior.draws(*cross_covariance(problem, X), k, rng)
             crosses, _ = cross_covariance(problem, X)
             new = faced(problem, X)
             K_new = [evaluate(kernel, new) for kernel in problem.kernels]

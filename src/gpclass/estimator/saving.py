@@ -9,13 +9,16 @@ from gpclass.estimator.inputs import KINDS, TableEncoder
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.report import OptimizerReport, ReportedRun
 from gpclass.inference import METHODS
+from gpclass.inference.by_blocks import VariationalByBlocks
 from gpclass.inference.joint import LatentDifferences, MultinomialProbit, Softmax
 from gpclass.inference.sites import Sites
+from gpclass.inference.weights import WeightSites
 from gpclass.kernels import Precomputed
 from gpclass.learning import (
     BinaryProblem,
     CentralComposite,
     ExpectationMaximisation,
+    InducingProblem,
     JointProblem,
     KeepFixed,
     Learned,
@@ -29,7 +32,7 @@ from gpclass.learning import (
 )
 from gpclass.likelihoods import LIKELIHOODS, Mislabelled
 from gpclass.montecarlo import MonteCarlo, Samples
-from gpclass.priors import Dense
+from gpclass.priors import Dense, Inducing
 from gpclass.priors.classes import ClassSites, DenseClasses
 
 
@@ -44,11 +47,26 @@ def trusted_types() -> list[str]:
     """
     estimator = (GaussianProcessClassifier, TableEncoder, OptimizerReport, ReportedRun, *KINDS)
     models = (BinaryModel, JointModel, *DECOMPOSITIONS.values())
-    problems = (BinaryProblem, JointProblem, Learned, LearningRun, Node, SearchSettings)
+    problems = (
+        BinaryProblem,
+        InducingProblem,
+        JointProblem,
+        Learned,
+        LearningRun,
+        Node,
+        SearchSettings,
+    )
     learners: tuple[Any, ...] = (ExpectationMaximisation, KeepFixed, MaximiseEvidence)
     learners += (MaximiseLeaveOneOut, CentralComposite, NoUTurn, WeakHyperPrior)
-    inference = (LatentDifferences, MultinomialProbit, Softmax, MonteCarlo, *METHODS.values())
-    kept = (Sites, ClassSites, Samples)
-    priors = (Dense, DenseClasses, Precomputed, Mislabelled, *LIKELIHOODS.values())
+    inference = (
+        LatentDifferences,
+        MultinomialProbit,
+        Softmax,
+        MonteCarlo,
+        *METHODS.values(),
+        VariationalByBlocks,
+    )
+    kept = (Sites, ClassSites, Samples, WeightSites)
+    priors = (Dense, Inducing, DenseClasses, Precomputed, Mislabelled, *LIKELIHOODS.values())
     types: list[Any] = [*estimator, *models, *problems, *learners, *inference, *kept, *priors]
     return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in types)

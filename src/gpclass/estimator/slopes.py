@@ -55,14 +55,14 @@ def _at_setting(setting: Setting, X: Array) -> tuple[Array, Array]:
     _, problem, posterior = setting
     if not isinstance(posterior, SitePosterior):
         raise ValueError("the gradient needs a Gaussian posterior: inference='mcmc' has samples")
-    kernel, inputs = problem.kernel, problem.inputs
+    kernel, inputs = problem.kernel, problem.points
     p, slope = np.empty(len(X)), np.empty(X.shape)
     R = explained_precision(posterior)
     for rows in blocks(len(X), CHUNK):
         Z = X[rows]
         K_cross, k_diag = cross_covariance(problem, Z)
         reduced = product(R, K_cross)
-        weights = np.repeat(posterior.mean_weights[:, None], len(Z), axis=1)
+        weights = np.repeat(posterior.new_weights[:, None], len(Z), axis=1)
         by_mean = input_pullback(kernel, inputs, Z, weights)
         by_variance = diagonal_slope(kernel, Z) - 2.0 * input_pullback(kernel, inputs, Z, reduced)
         mean, variance = posterior.predict(K_cross, k_diag)
@@ -115,12 +115,12 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
 
 
 def explained_precision(posterior: SitePosterior) -> Array:
-    """R of shape (n, n): the latent variance is ``k(z, z) - k^T R k`` (RW06 eq. 3.24).
+    """R of shape (r, r): the latent variance is ``k(z, z) - k^T R k`` (RW06 eq. 3.24).
 
-    Minus what the posterior leaves of inputs whose covariances are unit vectors and that have no
-    variance of their own.
+    Minus what the posterior leaves of inputs whose covariances with the problem's r points are unit
+    vectors and that have no variance of their own.
     """
-    n = len(posterior.mean_weights)
+    n = len(posterior.new_weights)
     return -posterior.factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
 
 

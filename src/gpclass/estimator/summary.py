@@ -11,6 +11,8 @@ from gpclass.estimator.inputs import listed
 from gpclass.estimator.leave_one_out import training_rows
 from gpclass.estimator.prediction import class_probabilities
 from gpclass.kernels import ColumnScale, column_scales
+from gpclass.learning import BinaryProblem, InducingProblem
+from gpclass.priors import Inducing
 
 # Columns with a line of their own, training rows that are predicted (to be quick), and the
 # probability from which a prediction is called sure.
@@ -43,7 +45,24 @@ def _inference(model: BaseEstimator) -> str:
     ends = listed(sorted({one.outcome.name for one in model.models_}))
     report = model.optimizer_report_
     learnt = f"learnt in {report.n_evaluations} evaluations" if report.runs else "not learnt"
-    return f"inference: {method}, {ends}; hyperparameters {learnt}"
+    return f"inference: {method}, {ends}; hyperparameters {learnt}{_prior(model)}"
+
+
+def _prior(model: BaseEstimator) -> str:
+    """How many inducing points there are, where there are any, and what they leave."""
+    problems = [one.problem for one in model.models_]
+    fitc = [one.prior_form for one in problems if isinstance(one, BinaryProblem)]
+    held: list[Any] = [one for one in fitc if isinstance(one, Inducing)]
+    by_blocks = [one for one in problems if isinstance(one, InducingProblem)]
+    counts = sorted({len(one.Z) for one in (*held, *by_blocks)})
+    if not counts:
+        return ""
+    few, many = counts[0], counts[-1]
+    text = f"{few if few == many else f'{few} to {many}'} inducing points"
+    if not by_blocks:
+        return f"\nprior: FITC, {text}"
+    left = max(one.trace_left(MOST_ROWS) for one in by_blocks)
+    return f"\nprior: {text}, which leave {left:.2g} of the latent's variance"
 
 
 def _evidence(model: BaseEstimator) -> str:

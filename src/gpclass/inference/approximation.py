@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -90,7 +91,7 @@ class SitePosterior:
     factor : SiteFactor
         Factor of the prior given the sites' precisions.
     mean_weights : ndarray of shape (n,)
-        ``a = K^-1 m``: the mean at new inputs is ``k^T a`` (RW06 eq. 3.21).
+        ``a = K^-1 m``: the mean at new inputs is ``k^T a`` (RW06 eq. 3.21); see `new_weights`.
     mean : ndarray of shape (n,)
         ``m = K a``, less the prior's own mean.
     covariance : PosteriorCovariance, default=None
@@ -140,6 +141,11 @@ class SitePosterior:
             raise ValueError("this posterior has no variances: take posterior.with_covariance()")
         return self.covariance.variances
 
+    @cached_property
+    def new_weights(self) -> Array:
+        """What `PriorForm.cross` is multiplied by for the mean at new inputs, shape (r,)."""
+        return self.factor.new_weights(self.mean_weights)
+
     def log_partition(self) -> float:
         """``log int p(f) prod_i site_i df = (nu^T m - log |I + T K|) / 2``."""
         return 0.5 * (float(self.sites.nu @ self.mean) - self.factor.log_det)
@@ -159,8 +165,9 @@ class SitePosterior:
 
         Parameters
         ----------
-        K_cross : ndarray of shape (n, m)
-            Covariance of training and new inputs, overwritten.
+        K_cross : ndarray of shape (r, m)
+            As `PriorForm.cross` gives it (dense: covariance of training and new inputs),
+            overwritten.
         k_diag : ndarray of shape (m,)
             Prior variances of the new inputs.
 
@@ -171,7 +178,7 @@ class SitePosterior:
         """
         # einsum without optimisation sums in one order whatever m is: a row's result does not
         # depend on the batch that it is predicted in.
-        mean = np.einsum("ij,i->j", K_cross, self.mean_weights)
+        mean = np.einsum("ij,i->j", K_cross, self.new_weights)
         variance = k_diag - self.factor.reduced_variance(K_cross)
         return mean, np.maximum(variance, 0.0)
 

@@ -5,6 +5,7 @@ from gpclass.learning.em import ExpectationMaximisation
 from gpclass.learning.evidence import MaximiseEvidence
 from gpclass.learning.hyperparameters import Hyperparameters, HyperPrior
 from gpclass.learning.hyperpriors import WeakHyperPrior, weak_hyperprior
+from gpclass.learning.inducing import InducingProblem
 from gpclass.learning.joint import JointProblem
 from gpclass.learning.learner import KeepFixed, Learned, Learner, LearningRun, Node, draw_starts
 from gpclass.learning.leave_one_out import MaximiseLeaveOneOut
@@ -20,6 +21,7 @@ __all__ = [
     "ExpectationMaximisation",
     "HyperPrior",
     "Hyperparameters",
+    "InducingProblem",
     "JointProblem",
     "KeepFixed",
     "Learned",

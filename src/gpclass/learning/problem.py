@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Final, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import EP, Approximation, InferenceMethod, SitePosterior, Variational
+from gpclass.inference.by_blocks import VariationalByBlocks
 from gpclass.inference.cavities import Copies
 from gpclass.inference.laplace import predicts_variationally
 from gpclass.inference.leave_one_out import LeaveOneOut, LeftOut
@@ -21,6 +22,9 @@ from gpclass.likelihoods import Likelihood
 from gpclass.priors import Dense, Prior, PriorForm
 
 Array = NDArray[np.float64]
+
+# What a tolerance of EP's is multiplied by for the variational method by blocks of rows.
+LOOSER: Final = 1e-2
 
 
 class Evaluation(NamedTuple):
@@ -123,7 +127,10 @@ class Problem(ABC):
         where signal variances are vast and all entries small.
         """
         method = self.inference
-        if not (isinstance(method, EP) and self.single_optimum):
+        if isinstance(method, VariationalByBlocks):
+            # in nats, of which the error of the gradient is about the root
+            tol *= LOOSER
+        elif not (isinstance(method, EP) and self.single_optimum):
             return self
         return replace(self, inference=replace(method, tol=max(method.tol, tol)))  # type: ignore[type-var]
 
@@ -292,6 +299,11 @@ class BinaryProblem(Problem):
         """Gradient by the kernel's theta."""
         return self.prior_form.pull(self.kernel, self.inputs, prior, G)
 
+    @property
+    def points(self) -> Any:
+        """Inputs whose covariances with new ones `cross` gives."""
+        return self.prior_form.points(self.inputs)
+
     def cross(self, X_new: Any) -> tuple[Array, Array]:
-        """Covariance of training and new inputs, and prior variances of the new."""
+        """Covariance of `points` and new inputs, and prior variances of the new."""
         return self.prior_form.cross(self.kernel, self.inputs, X_new)

@@ -10,11 +10,14 @@ from gpclass.priors.base import (
     SiteFactor,
 )
 from gpclass.priors.dense import Dense, DensePrior
+from gpclass.priors.inducing import Inducing, InducingPrior
 
 __all__ = [
     "CovarianceProducts",
     "Dense",
     "DensePrior",
+    "Inducing",
+    "InducingPrior",
     "PosteriorCovariance",
     "Prior",
     "PriorForm",

@@ -104,12 +104,20 @@ class SiteFactor(ABC):
         """Sigma as sequential schedules need it, a new object at each call."""
 
     @abstractmethod
+    def new_weights(self, a: Array) -> Array:
+        """``B^T a``, shape (r,): the mean at new inputs is ``K_cross^T B^T a``.
+
+        ``K_cross``, (r, m), is what `PriorForm.cross` gives, and ``B K_cross`` the covariance of
+        the n latents and m new ones. B is the identity where the form gives that itself.
+        """
+
+    @abstractmethod
     def reduced_variance(self, K_cross: Array) -> Array:
-        """``diag(K_cross^T R K_cross)``, shape (m,), for K_cross of shape (n, m), overwritten."""
+        """``diag(K_cross^T B^T R B K_cross)``, shape (m,), for K_cross (r, m), overwritten."""
 
     @abstractmethod
     def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
-        """``K_new - K_cross^T R K_cross`` of shape (m, m); both arguments are overwritten."""
+        """``K_new - K_cross^T B^T R B K_cross``, (m, m); both arguments are overwritten."""
 
 
 class Prior(ABC):
@@ -168,8 +176,12 @@ class PriorForm(ABC):
         """Gradient by ``kernel.theta`` from a cotangent G of a prior that this form has made."""
 
     @abstractmethod
+    def points(self, X: Any) -> Any:
+        """The r inputs whose covariances with new ones `cross` gives: X where they are all."""
+
+    @abstractmethod
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
-        """Covariances with m new latent values, (n, m), and variances, (m,), in new arrays."""
+        """Covariances with m new latent values, (r, m), and variances, (m,), in new arrays."""
 
 
 @final

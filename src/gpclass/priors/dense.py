@@ -93,6 +93,10 @@ class DenseFactor(SiteFactor):
         self.scaled.subtract_quadratic(Sigma, V)
         return DenseSequential(Sigma)
 
+    def new_weights(self, a: Array) -> Array:
+        """The weights of the training inputs themselves."""
+        return a
+
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (n, m), which is overwritten."""
         K_cross *= self.scale[:, None]
@@ -325,6 +329,10 @@ class Dense(PriorForm):
     def pull(self, kernel: Kernel, X: Any, prior: DensePrior, G: Array) -> Array:
         """Gradient by the kernel's theta from G of shape (n, n)."""
         return pullback(kernel, X, G, K=prior.K)
+
+    def points(self, X: Any) -> Any:
+        """The training inputs."""
+        return X
 
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
         """The kernel's own covariances and variances."""

@@ -236,6 +236,10 @@ class NestedFactor(SiteFactor):
         """Sigma of the means over a row's copies, by a new factor after each block."""
         return RefactoredCovariance(self.prior, self, self.prior.own_variance)
 
+    def new_weights(self, a: Array) -> Array:
+        """The weights of the differences themselves."""
+        return a
+
     def reduced_variance(self, K_cross: Array) -> Array:
         """``diag(K_cross^T R K_cross)`` for K_cross of shape (N, m)."""
         return np.array([k @ self.solve(self.tau * k) for k in K_cross.T])

@@ -85,11 +85,17 @@ def _check_factor(factor: SiteFactor, K: Array, v: Array, rtol: float) -> Array:
     log_det = np.log(np.abs(linalg.symmetric_eigen(s[:, None] * K * s + np.diag(signs))[0])).sum()
     check_close("log_det is that of I + T K", factor.log_det, log_det, rtol)
     P = np.stack([factor.solve(e) for e in units], axis=1)
-    Sigma, reduced, K_size = K @ P, K @ (P * tau) @ K, float(np.abs(K).max())
-    found = factor.reduced_variance(K.copy())
+    Sigma = K @ P
+    # the covariances with some new latents, as the factor takes them and in full
+    B = np.stack([factor.new_weights(e) for e in units])
+    K_cross = B.T @ K
+    full = B @ K_cross
+    reduced = full.T @ (P * tau) @ full
+    found = factor.reduced_variance(K_cross.copy())
     check_close("reduced_variance is diag(K' R K)", found, np.diagonal(reduced), rtol)
-    found = factor.conditional_covariance(K.copy(), K.copy())
-    check_close("conditional_covariance is K - K' R K", found, K - reduced, rtol, K_size)
+    found = factor.conditional_covariance(K_cross.copy(), K.copy())
+    size = max(float(np.abs(K).max()), float(np.abs(reduced).max()))
+    check_close("conditional_covariance is K - K' R K", found, K - reduced, rtol, size)
     covariance = factor.covariance()
     check_close("variances are those of Sigma", covariance.variances, np.diagonal(Sigma), rtol)
     if factor.has_products:
@@ -174,6 +180,8 @@ def check_prior_form(
     slopes = [(evidence(kernel.theta + s) - evidence(kernel.theta - s)) / 2e-5 for s in steps]
     check_close("pull is the gradient by theta", form.pull(kernel, X, prior, G), slopes, rtol)
     K_cross, k_diag = form.cross(kernel, X, X[: min(3, len(X))] + 0.1)
-    assert K_cross.shape == (prior.n, len(k_diag)), f"K_cross has shape {K_cross.shape}"
+    size = len(factor.new_weights(nu))
+    assert K_cross.shape == (size, len(k_diag)), f"K_cross has shape {K_cross.shape}"
+    assert len(form.points(X)) == size, f"there are {len(form.points(X))} points"
     left = k_diag - factor.reduced_variance(K_cross)
     assert (left >= -rtol * k_diag).all(), f"new variances given the sites: {left.min()}"

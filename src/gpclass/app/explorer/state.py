@@ -56,8 +56,8 @@ class Shown:
         Their labels, -1 and +1.
     problem : BinaryProblem
         At this setting.
-    mean_weights : ndarray of shape (n,)
-        The posterior mean at new inputs is the covariance times these.
+    new_weights : ndarray of shape (r,)
+        The posterior mean at new inputs is the covariance with the problem's points times these.
     sites : Sites
     seconds : float
         Wall-clock time that it took.
@@ -68,7 +68,7 @@ class Shown:
     positive: Array
     labels: Array
     problem: BinaryProblem
-    mean_weights: Array
+    new_weights: Array
     sites: Sites
     seconds: float
 
@@ -103,7 +103,7 @@ class Shown:
         x, y = (np.linspace(X[:, j].min(), X[:, j].max(), PLANE_POINTS) for j in (a, b))
         rows = np.tile(np.median(X, axis=0), (PLANE_POINTS**2, 1))
         rows[:, a], rows[:, b] = np.tile(x, PLANE_POINTS), np.repeat(y, PLANE_POINTS)
-        mean = self.mean_weights @ cross(self.problem.kernel, X, rows)
+        mean = self.new_weights @ cross(self.problem.kernel, self.problem.points, rows)
         return x, y, mean.reshape(PLANE_POINTS, PLANE_POINTS)
 
 
@@ -188,7 +188,7 @@ class Explorer:
             there.likelihood.predict_proba(mean, variance),
             labels,
             there,
-            posterior.mean_weights,
+            posterior.new_weights,
             found.sites,
             time.perf_counter() - start,
         )

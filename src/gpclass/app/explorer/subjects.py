@@ -97,6 +97,10 @@ class KeptDistances(PriorForm):
         """Gradient by the kernel's theta."""
         return Dense().pull(kernel, X, prior, G)
 
+    def points(self, X: Any) -> Any:
+        """The training rows."""
+        return X
+
     def cross(self, kernel: Kernel, X: Any, X_new: Any) -> tuple[Array, Array]:
         """Of the kept rows by their distances; of others by the kernel."""
         if X_new is not self.X_new:

@@ -13,7 +13,8 @@ from gpclass.exceptions import ConvergenceWarning
 from gpclass.inference import METHODS, Outcome
 from gpclass.learning import BinaryProblem, KeepFixed, MaximiseEvidence
 from gpclass.likelihoods import Probit
-from gpclass.priors.linear import Linear, LinearFactor
+from gpclass.priors.inducing import InducingFactor
+from gpclass.priors.linear import Linear
 
 
 @final
@@ -63,7 +64,7 @@ class LinearProbitClassifier(TwoClasses):
 
     kernel_: Kernel
     _weights: Array
-    _factor: LinearFactor
+    _factor: InducingFactor
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class LinearProbitClassifier(TwoClasses):
         prior = Linear().make(problem.kernel, X, 0.0)
         sites = learned.best.sites
         self._factor = prior.factor(sites.tau)
-        self._weights = prior.U.T @ self._factor.solve(sites.nu)
+        self._weights = self._factor.new_weights(self._factor.solve(sites.nu))
         self.kernel_ = problem.kernel
         unit = np.sqrt(self.kernel_.k1.constant_value)
         self.coef_ = unit * self._weights[None, :-1]
@@ -119,7 +120,9 @@ class LinearProbitClassifier(TwoClasses):
 
     def _latent(self, X: Array) -> tuple[Array, Array]:
         U = Linear().columns(self.kernel_, X)
-        return U @ self._weights, self._factor.new_variance(U)
+        # what is left of the variance of the weights, without a difference
+        left = self._factor.precision.quadratic_in_place(np.array(U.T, order="C"))
+        return U @ self._weights, left
 
     def _probability(self, X: Array) -> Array:
         return Probit().predict_proba(*self._latent(X))

@@ -14,9 +14,9 @@ from gpclass.priors.coupled import CoupledFactor
 
 def binary_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> tuple[str, str]:
     """Mean and variance of the latent at new rows, each (m, 1) (RW06 eq. 3.21 and 3.24)."""
-    X = np.asarray(problem.inputs)
+    X = np.asarray(problem.points)
     K = cross_nodes(graph, problem.kernel, X, Z)
-    mean = graph.op("MatMul", K, posterior.mean_weights[:, None])
+    mean = graph.op("MatMul", K, posterior.new_weights[:, None])
     prior = diagonal_nodes(graph, problem.kernel, X, Z)
     return mean, _left(graph, prior, K, explained_precision(posterior))
 

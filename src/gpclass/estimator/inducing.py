@@ -1,0 +1,138 @@
+"""The argument ``inducing``: what it may be, and the inducing points of a problem."""
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from gpclass.estimator.inputs import CovarianceMatrix, Inputs, Objects
+from gpclass.kernels import take
+from gpclass.learning import (
+    BinaryProblem,
+    CentralComposite,
+    InducingProblem,
+    KeepFixed,
+    Learner,
+    MaximiseEvidence,
+    NoUTurn,
+)
+from gpclass.learning.inducing import MOST, enough
+from gpclass.linalg import Array
+from gpclass.priors import Inducing
+from gpclass.priors.points import choose_inducing
+
+# Rows that inducing points are chosen from: 20 s for 2000 points.
+MOST_CANDIDATES: Final = 20_000
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class InducingPoints:
+    """Inducing points as they were given: a number, or m rows as the kernels take them.
+
+    None is "auto". ``seed`` draws the rows that points of the variational form are chosen from.
+    """
+
+    given: int | Array | None
+    seed: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many, at most."""
+        if self.given is None:
+            return MOST
+        return self.given if isinstance(self.given, int) else len(self.given)
+
+    def chosen_again(self, learner: Learner) -> bool:
+        """Whether what is learnt changes them: a number, and not a fixed kernel."""
+        chosen = self.given is None or isinstance(self.given, int)
+        return chosen and not isinstance(learner, KeepFixed)
+
+    def placed(self, problems: Sequence[Any], starts: Sequence[Array]) -> list[Any]:
+        """The problems with their points, by the kernels at the first of their starts."""
+        return [self._place(one, at[0]) for one, at in zip(problems, starts, strict=True)]
+
+    def _place(self, problem: BinaryProblem | InducingProblem, theta: Array) -> Any:
+        """With rows that leave little variance: of many, a sample that is always the same."""
+        if isinstance(problem, InducingProblem):
+            return problem.placed(theta, self.given, self.seed)
+        if not (self.given is None or isinstance(self.given, int)):
+            return replace(problem, prior_form=Inducing(self.given))
+        kernel, X = problem.at(theta).kernel, problem.inputs
+        if len(X) > MOST_CANDIDATES:
+            drawn = np.random.default_rng(0).choice(len(X), MOST_CANDIDATES, replace=False)
+            X = take(kernel, X, np.sort(drawn))
+        rows, trace_left = choose_inducing(kernel, X, self.count)
+        rows = rows[: enough(trace_left)] if self.given is None else rows
+        return replace(problem, prior_form=Inducing(np.array(take(kernel, X, rows))))
+
+
+def first_learner(learner: Learner) -> Learner:
+    """What finds the kernel that points are chosen again by: of averages, their centre."""
+    if isinstance(learner, CentralComposite | NoUTurn):
+        return MaximiseEvidence(learner.optimizer, learner.hyperprior, learner.settings)
+    return learner
+
+
+def check_inducing(inducing: Any) -> None:
+    """Refuse what is none of the values, nor rows; X is not needed for it."""
+    if inducing is None or (isinstance(inducing, str) and inducing == "auto"):
+        return
+    wanted = (
+        "expected None, 'auto', a number of inducing points, or an array (m, d) of them, rows like "
+        "X's"
+    )
+    if isinstance(inducing, bool | np.bool_ | str) or (
+        np.ndim(inducing) == 0 and not isinstance(inducing, numbers.Integral)
+    ):
+        raise TypeError(f"inducing={inducing!r}: {wanted}")
+    if isinstance(inducing, numbers.Integral) and inducing < 1:
+        raise ValueError(f"inducing={inducing!r} must be at least 1: {wanted}")
+
+
+def inducing_points(
+    inducing: Any, inputs: Inputs, estimator: BaseEstimator, n_rows: int, seed: int
+) -> InducingPoints | None:
+    """Inducing points of a checked argument, for a table of n rows that ``inputs`` has learnt from.
+
+    ``estimator`` has the columns of that table. ValueError for more points than rows, for points
+    that are no rows of such a table, or are equal, and for kernels whose X is no table.
+    """
+    if inducing is None:
+        return None
+    if isinstance(inputs, CovarianceMatrix | Objects):
+        given = "kernel='precomputed'" if isinstance(inputs, CovarianceMatrix) else "such a kernel"
+        raise ValueError(
+            f"inducing={_short(inducing)} needs a table X, of which inducing points are rows, and "
+            f"{given} takes none: leave inducing=None"
+        )
+    if isinstance(inducing, str):
+        return InducingPoints(None, seed)
+    if isinstance(inducing, numbers.Integral):
+        points = InducingPoints(int(inducing), seed)
+    else:
+        try:
+            Z = np.array(inputs.transform(estimator, inducing))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"inducing cannot be used as rows of X: {error}") from error
+        _, first, counts = np.unique(Z, axis=0, return_index=True, return_counts=True)
+        if (counts > 1).any():
+            i = int(first[counts > 1].min())
+            j = int(np.flatnonzero((Z[i] == Z).all(axis=1))[1])
+            raise ValueError(f"inducing has equal rows, {i} and {j} (of {len(Z)}): give each once")
+        points = InducingPoints(Z)
+    if points.count > n_rows:
+        raise ValueError(
+            f"inducing={_short(inducing)} asks for {points.count} points, and X has {n_rows} rows "
+            "(of positive weight): take fewer, or inducing=None, which is exact"
+        )
+    return points
+
+
+def _short(inducing: Any) -> str:
+    if isinstance(inducing, numbers.Integral | str):
+        return repr(inducing)
+    return f"<{type(inducing).__name__} of {len(inducing)} rows>"

@@ -1,0 +1,176 @@
+"""Gaussians of the weights of inducing points: their sites, and what they say of new inputs."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from gpclass import linalg
+from gpclass.linalg import Array
+
+
+@final
+@dataclass(frozen=True)
+class WeightSites:
+    """What the rows say of the weights of C latents: ``exp(b_c^T w_c - w_c^T A_c w_c / 2)``.
+
+    Parameters
+    ----------
+    b : ndarray of shape (C, m)
+        ``sum_i nu_ic u_i``.
+    A : ndarray of shape (C, m, m)
+        ``sum_i tau_ic u_i u_i^T``, lower triangles.
+    L : ndarray of shape (m, m)
+        Of the `Basis`, so that the sites can be carried to another one.
+    """
+
+    b: Array
+    A: Array
+    L: Array
+
+    def __len__(self) -> int:
+        """Return the number of weights of all latents."""
+        return self.b.size
+
+    @classmethod
+    def zero(cls, n_latents: int, L: Array) -> "WeightSites":
+        """Sites that say nothing."""
+        m = len(L)
+        return cls(np.zeros((n_latents, m)), np.zeros((n_latents, m, m)), L)
+
+    def towards(self, target: "WeightSites", step: float) -> "WeightSites":
+        """Natural parameters moved by a fraction ``step`` of the way to ``target``."""
+        if step == 1.0:
+            return target
+        b, A = self.b + step * (target.b - self.b), self.A + step * (target.A - self.A)
+        return WeightSites(b, A, self.L)
+
+    def scaled(self, factor: float) -> "WeightSites":
+        """Sites of so many times the rows."""
+        return WeightSites(factor * self.b, factor * self.A, self.L)
+
+    def carried(self, L: Array) -> "WeightSites":
+        """The same function of the latents at Z, where the kernel there has the factor L.
+
+        With ``f(Z) = L w`` it is ``T^T A T`` and ``T^T b``, ``T = L_old^-1 L``.
+        """
+        if np.array_equal(L, self.L):
+            return self
+        T = linalg.solve_lower_columns_in_place(self.L, np.tril(L))
+        A = np.empty_like(self.A)
+        for new, old in zip(A, self.A, strict=True):
+            new[:] = old
+            linalg.mirror_lower(new)
+            for _ in range(2):
+                new[:] = linalg.multiply_lower_columns_in_place(T, new, transposed=True).T
+        return WeightSites(linalg.product(self.b, T), A, L)
+
+
+@final
+@dataclass(frozen=True)
+class WeightPosterior:
+    """Gaussians ``N(mu_c, M_c^-1)``, ``M_c = I + A_c``, over the weights of C latents.
+
+    Parameters
+    ----------
+    means : ndarray of shape (C, m)
+        mu.
+    roots : ndarray of shape (C, m, m)
+        Lower triangular X with ``M^-1 = X^T X``.
+    log_det : float
+        ``sum_c log |M_c|``.
+    """
+
+    means: Array
+    roots: Array
+    log_det: float
+
+    @classmethod
+    def from_sites(cls, sites: WeightSites) -> "WeightPosterior":
+        """Condition the prior; NotPositiveDefiniteError where M is not positive definite."""
+        means, roots, log_det = np.empty_like(sites.b), np.empty_like(sites.A), 0.0
+        for c, A in enumerate(sites.A):
+            M = A.copy()
+            M.flat[:: len(M) + 1] += 1.0
+            L = linalg.cholesky(M, "the precision of the weights")
+            means[c], roots[c] = linalg.solve_factored(L, sites.b[c]), linalg.inverse_of_lower(L)
+            log_det += linalg.log_det_factored(L)
+        return cls(means, roots, log_det)
+
+    def divergence(self) -> float:
+        """``sum_c KL(N(mu_c, M_c^-1) || N(0, I))``."""
+        traces = linalg.inner(self.roots, self.roots) + linalg.inner(self.means, self.means)
+        return 0.5 * (traces - self.means.size + self.log_det)
+
+    def explained(self, U: Array, c: int) -> tuple[Array, Array]:
+        """``X_c U`` and its columns' squared norms, the variances of ``u^T w_c``."""
+        V = linalg.multiply_lower_columns_in_place(self.roots[c], U.copy())
+        return V, np.einsum("ij,ij->j", V, V)
+
+    def marginals(self, L: Array, K_cross: Array, k_diag: Array) -> tuple[Array, Array, Array]:
+        """Means and variances of ``u^T w_c``, (k, C), and remainders' variances, (k,)."""
+        U = linalg.solve_lower_columns_in_place(L, K_cross)
+        mean = np.einsum("cj,ji->ic", self.means, U)
+        own = np.stack([self.explained(U, c)[1] for c in range(len(self.means))], axis=1)
+        return mean, own, np.maximum(k_diag - np.einsum("ij,ij->j", U, U), 0.0)
+
+    def draws(
+        self, L: Array, K_cross: Array, k_diag: Array, n_samples: int, rng: np.random.RandomState
+    ) -> Array:
+        """Draws ``u^T w + e``, (k, C, n_samples), with remainders e that are independent.
+
+        Each value has the posterior's variance, and values near each other covary a little less
+        than their remainders would have them.
+        """
+        U = linalg.solve_lower_columns_in_place(L, K_cross)
+        delta = np.maximum(k_diag - np.einsum("ij,ij->j", U, U), 0.0)
+        found = np.empty((U.shape[1], len(self.means), n_samples))
+        for c, (mean, root) in enumerate(zip(self.means, self.roots, strict=True)):
+            w = rng.standard_normal((len(mean), n_samples))
+            linalg.multiply_lower_columns_in_place(root, w, transposed=True)
+            found[:, c] = linalg.product(np.ascontiguousarray(U.T), w + mean[:, None])
+            found[:, c] += np.sqrt(delta)[:, None] * rng.standard_normal((U.shape[1], n_samples))
+        return found
+
+
+@final
+@dataclass(frozen=True)
+class WeightPrediction:
+    """The weights of one latent and the factor L of their basis: what predicts for two classes."""
+
+    q: WeightPosterior
+    L: Array
+
+    def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
+        """Latent mean and variance at k new inputs, from ``k(Z, x)`` (m, k), overwritten.
+
+        A row's bits do not depend on the others where k is a multiple of `linalg.TILE`.
+        """
+        mean, own, delta = self.q.marginals(self.L, K_cross, k_diag)
+        return mean[:, 0], own[:, 0] + delta
+
+    def draws(
+        self, K_cross: Array, k_diag: Array, n_samples: int, rng: np.random.RandomState
+    ) -> Array:
+        """Draws of the latent at all k inputs, (k, n_samples); as `WeightPosterior.draws`."""
+        return self.q.draws(self.L, K_cross, k_diag, n_samples, rng)[:, 0]
+
+
+@final
+@dataclass(frozen=True)
+class ClassWeightPrediction:
+    """The weights of one latent a class and the factor L of their basis."""
+
+    q: WeightPosterior
+    L: Array
+
+    def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
+        """Means (k, C) and covariances (k, C, C) of the classes; see `WeightPrediction.predict`."""
+        mean, own, delta = self.q.marginals(self.L, K_cross, k_diag)
+        return mean, (own + delta[:, None])[:, :, None] * np.eye(mean.shape[1])
+
+    def draws(
+        self, K_cross: Array, k_diag: Array, n_samples: int, rng: np.random.RandomState
+    ) -> Array:
+        """Draws at all k inputs, (k, C, n_samples); as `WeightPosterior.draws`."""
+        return self.q.draws(self.L, K_cross, k_diag, n_samples, rng)

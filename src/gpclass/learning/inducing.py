@@ -1,0 +1,257 @@
+"""What is learnt with inducing points: the variational bound of any number of rows."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+from gpclass.blocks import Block, LocalBlocks, RowBlocks
+from gpclass.inference.by_blocks import (
+    Basis,
+    BlockApproximation,
+    VariationalByBlocks,
+    cavities,
+    features,
+)
+from gpclass.inference.joint import Softmax
+from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
+from gpclass.inference.weights import (
+    ClassWeightPrediction,
+    WeightPosterior,
+    WeightPrediction,
+    WeightSites,
+)
+from gpclass.kernels import cross, diagonal, take
+from gpclass.learning.problem import Problem
+from gpclass.likelihoods import Likelihood
+from gpclass.linalg import blocks
+from gpclass.priors.points import choose_inducing
+
+Array = NDArray[np.float64]
+
+# Rows that inducing points are chosen from, at most.
+MOST_CANDIDATES: Final = 20_000
+# Rows that learning begins with: so many an inducing point, and at least so many.
+SUBSET_A_POINT: Final = 10
+SMALLEST_SUBSET: Final = 5000
+# Points of the averages of a softmax, more for more classes.
+SOFTMAX_POINTS: Final = 128
+# Part of the variance that inducing="auto" may leave in the mean of the rows, and its first number.
+TRACE_LEFT: Final = 0.01
+FEWEST: Final = 64
+MOST: Final = 1024
+# Rows at a time of what is asked of each row.
+BLOCK: Final = 4096
+
+
+@final
+@dataclass(frozen=True)
+class InducingProblem(Problem):
+    """One classification problem with inducing points, by sums over blocks of rows.
+
+    The fields are those of `Problem`, with labels ``y`` of shape (n,): -1 and +1 for two classes,
+    else class indices, under the softmax.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (m, d), default=None
+        Inducing inputs; `placed` chooses them.
+    order : tuple of int, default=None
+        Order of the classes in the softmax's averages; `placed` finds it, from the rows.
+    source : RowBlocks, default=None
+        The rows, where they are not X, y and weights, which are then a sample.
+    """
+
+    kernel: Kernel
+    X: Any
+    y: NDArray[Any]
+    likelihood: Likelihood
+    inference: VariationalByBlocks  # type: ignore[assignment]  # called in another way
+    n_classes: int = 2
+    weights: Array | None = None
+    rows: NDArray[np.intp] | None = None
+    Z: Any = None
+    order: tuple[int, ...] | None = None
+    source: RowBlocks | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a kernel a class: the features are shared."""
+        if isinstance(self.kernel, CompoundKernel):
+            raise ValueError(
+                "inducing points are those of one kernel that all classes share: give one kernel, "
+                "or take multi_class='one_vs_rest', which can have one a class"
+            )
+
+    @cached_property
+    def blocks(self) -> RowBlocks:
+        """The rows in blocks."""
+        if self.source is not None:
+            return self.source
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        return LocalBlocks(self.inputs, self.y, weights)
+
+    @cached_property
+    def terms(self) -> RowTerms:
+        """What a row's label says of its latents."""
+        if self.n_classes == 2:
+            return BinaryTerms(self.likelihood)
+        points = max(SOFTMAX_POINTS, 1 << (4 * self.n_classes - 1).bit_length())
+        return SoftmaxTerms(self.n_classes, points, self.order)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """Features of the inducing points."""
+        return Basis.of(self.kernel, self.Z)
+
+    @property
+    def scheme(self) -> Softmax:
+        """Class probabilities of more than two classes."""
+        return Softmax()
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """The labels, of more than two classes."""
+        return self.y
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.blocks.n_rows
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """-1 and +1, or class indices."""
+        return self.y
+
+    @property
+    def points(self) -> Any:
+        """The inducing points."""
+        return self.Z
+
+    @property
+    def n_sites(self) -> int:
+        """Weights of all latents: sites are about these."""
+        return self.terms.n_latents * len(self.Z)
+
+    def placed(self, theta: Array, m: int | Array | None, seed: int) -> "InducingProblem":
+        """With inducing points that are given, or m that are chosen by the kernel at theta.
+
+        They are rows that leave least conditional variance (`choose_inducing`), of a sample where
+        there are many. None: as many as leave one per cent of the variance, at most 1024.
+        """
+        order = None
+        if self.n_classes > 2:
+            order = order_of_classes(*self.blocks.reduce(class_sums, self.n_classes))
+        if not (m is None or isinstance(m, int)):
+            return replace(self, Z=m, order=order)
+        kernel = self.at(theta).kernel
+        X = self.blocks.sample(MOST_CANDIDATES, seed).X
+        choice = choose_inducing(kernel, X, MOST if m is None else m)
+        rows = choice.rows if m is not None else choice.rows[: enough(choice.trace_left)]
+        return replace(self, Z=take(kernel, X, rows), order=order)
+
+    def trace_left(self, most: int) -> float:
+        """Part of the variance that the points leave in the mean of (at most so many) rows."""
+        part = features(self.blocks.sample(most, 0), self.basis)
+        return float(part.delta.sum() / diagonal(self.kernel, part.X).sum())
+
+    def prior(self) -> Basis:
+        """Features of the inducing points: under the prior their weights are standard normal."""
+        return self.basis
+
+    def infer(self, prior: Basis, init: Any) -> BlockApproximation:
+        """Largest bound."""
+        return self.inference(prior, self.blocks, self.terms, init)
+
+    def posterior(
+        self, prior: Basis, sites: WeightSites
+    ) -> WeightPrediction | ClassWeightPrediction:
+        """Condition the weights on the sites."""
+        q = WeightPosterior.from_sites(sites.carried(prior.L))
+        return (WeightPrediction if self.n_classes == 2 else ClassWeightPrediction)(q, prior.L)
+
+    def predictive(
+        self, prior: Basis, sites: WeightSites
+    ) -> WeightPrediction | ClassWeightPrediction:
+        """That of the sites."""
+        return self.posterior(prior, sites)
+
+    def cavities(self, q: WeightPosterior, count: Array) -> tuple[Array, Array]:
+        """Latent means and variances (n, C) of each row without one of its ``count`` copies."""
+        if self.source is not None:
+            raise ValueError(
+                "leave-one-out needs the rows in memory, and this model was fitted to a collection"
+            )
+        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        X, found = self.inputs, []
+        for part in blocks(len(self.y), BLOCK):
+            rows = Block(X[part], self.y[part], weights[part])
+            found.append(cavities(rows, count[part], self.basis, self.terms, q))
+        mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
+        return mean, variance
+
+    def left_out(self, prior: Any, found: Any) -> Any:
+        """Refused."""
+        raise ValueError(
+            "learning='loo' needs a site of each row, and inference='vi' with inducing points "
+            "keeps none: take learning='evidence', or another inference"
+        )
+
+    def site_terms(self, posterior: Any) -> Any:
+        """Refused."""
+        raise ValueError(
+            "learning='em' needs a site of each row, and inference='vi' with inducing points "
+            "keeps none: take learning='evidence', or another inference"
+        )
+
+    def pull(self, G: Array, prior: Basis) -> Array:
+        """The gradient itself, which the approximation has summed over the rows."""
+        return G
+
+    def cross(self, X_new: Any) -> tuple[Array, Array]:
+        """Covariances of the inducing points with new inputs, (m, k), and prior variances."""
+        return cross(self.kernel, self.Z, X_new), diagonal(self.kernel, X_new)
+
+    def subset(self, step: int) -> "InducingProblem | None":
+        """A sample of the rows, as many as m inducing points need; None of not many more rows."""
+        size = max(SUBSET_A_POINT * len(self.Z), SMALLEST_SUBSET)
+        if self.n_rows < 2 * size:
+            return None
+        X, y, weights = self.blocks.sample(size, 0)
+        return replace(self, X=X, y=y, weights=weights, rows=None, source=None)
+
+    def sites_from_subset(self, sites: WeightSites, step: int) -> WeightSites | None:
+        """The subset's, of as many more rows as there are."""
+        subset = self.subset(step)
+        return None if subset is None else sites.scaled(self.n_rows / subset.n_rows)
+
+
+def enough(trace_left: Array) -> int:
+    """How many inducing points leave little of the variance, doubled from 64.
+
+    >>> enough(np.array([0.5] * 100 + [0.001] * 100))
+    128
+    """
+    m = FEWEST
+    while m < len(trace_left) and trace_left[m - 1] > TRACE_LEFT:
+        m *= 2
+    return min(m, len(trace_left))
+
+
+def class_sums(block: Block, n_classes: int) -> tuple[Array, Array]:
+    """Weight of each class, (C,), and the weighted sums of its rows' columns, (C, d)."""
+    own = (block.y == np.arange(n_classes)[:, None]) * block.weights
+    return own.sum(axis=1), own @ np.asarray(block.X, dtype=np.float64)
+
+
+def order_of_classes(weights: Array, sums: Array) -> tuple[int, ...]:
+    """Place of each class by its weight, then by its rows: it does not depend on their numbers.
+
+    >>> order_of_classes(np.array([5.0, 2.0, 5.0]), np.array([[1.0], [0.0], [-1.0]]))
+    (2, 0, 1)
+    """
+    keys = np.lexsort((*sums.T[::-1], weights))
+    return tuple(int(i) for i in np.argsort(keys))
