@@ -1,13 +1,7 @@
 """Rows in blocks, in memory or on a cluster, and sums over them."""
 
 from gpclass.blocks.base import Block, RowBlocks, Summands
-<<<<<<< HEAD
 from gpclass.blocks.cluster import ClusterBlocks
 from gpclass.blocks.local import LocalBlocks
 
 __all__ = ["Block", "ClusterBlocks", "LocalBlocks", "RowBlocks", "Summands"]
-=======
-from gpclass.blocks.local import LocalBlocks
-
-__all__ = ["Block", "LocalBlocks", "RowBlocks", "Summands"]
->>>>>>> sparse

@@ -119,7 +119,7 @@ class ClusterBlocks(RowBlocks):
         if len(parts) != len(sizes) or sum(sizes) == 0:
             raise ValueError(f"{len(parts)} parts have the sizes {list(sizes)}")
         self.sizes = tuple(int(n) for n in sizes if n)
-        cluster = Cluster(_default_budget() if budget is None else budget, patience)
+        cluster = Cluster(default_budget() if budget is None else budget, patience)
         divide = delayed(_divide)
         given = [divide(part, size) for part, n in zip(parts, sizes, strict=True) if n]
         self._rows = _Parts(cluster, lambda _: given, (), n_bytes, None)
@@ -299,7 +299,7 @@ def _has_workers(client: Any) -> bool:
         return False
 
 
-def _default_budget() -> float:
+def default_budget() -> float:
     """A part of the workers' memory limits together, or `HELD_HERE` where these are not known."""
     client = active_client()
     if client is None:
