@@ -124,6 +124,11 @@ class ClusterBlocks(RowBlocks):
         given = [divide(part, size) for part, n in zip(parts, sizes, strict=True) if n]
         self._rows = _Parts(cluster, lambda _: given, (), n_bytes, None)
 
+    @property
+    def passes(self) -> int:
+        """Sums over all rows so far, those of derived blocks included."""
+        return self._rows.cluster.passes
+
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
         return self._rows.reduced((Step(function, shared),))
@@ -225,16 +230,18 @@ class _Parts:
             return parts
 
         (total,) = self.cluster.run(tasks, steps, self.forget)
+        self.cluster.passes += 1
         return cast(Summands, total)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass
 class Cluster:
-    """The active scheduler: ``budget`` and ``patience`` as of `ClusterBlocks`."""
+    """The active scheduler: ``budget`` and ``patience`` as of `ClusterBlocks`; passes so far."""
 
     budget: float
     patience: float
+    passes: int = 0
 
     def share(self, shared: Any) -> Any:
         """A task that has ``shared``: scattered to all workers, where these are processes."""

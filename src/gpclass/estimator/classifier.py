@@ -1,6 +1,7 @@
 """The estimator: scikit-learn's interface around the parts, and the only object that changes."""
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
@@ -34,7 +35,6 @@ from gpclass.estimator.prediction import (
 from gpclass.estimator.questions import Questions
 from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.training import training_table
-from gpclass.kernels import from_recipe, to_recipe
 from gpclass.learning import HyperPrior
 
 Array = NDArray[np.float64]
@@ -113,6 +113,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         Processes for restarts or binary problems. The result does not depend on it.
     verbose : int, default=0
         1 shows on stderr how far learning is, and about how long it will go on.
+    checkpoint : str or path, default=None
+        A file in which learning notes the best hyperparameters so far; with ``warm_start`` a fit
+        begins at those that are there. For one problem: two classes, or a joint model.
 
     Attributes
     ----------
@@ -186,6 +189,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -205,6 +209,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -381,15 +386,6 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
             )
         check_sample_count(n_samples)
         return class_samples(*learnt, int(n_samples), check_random_state(random_state))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is saved: the kernel that was given as plain data."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        return state | {"kernel": to_recipe(self.kernel)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was saved."""
-        super().__setstate__(state | {"kernel": from_recipe(state["kernel"])})
 
     def __sklearn_tags__(self) -> Any:
         """Say what the estimator takes."""

@@ -1,6 +1,6 @@
 """What is learnt with inducing points: the variational bound of any number of rows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, final
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass.blocks import Block, LocalBlocks, RowBlocks
+from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
 from gpclass.inference.by_blocks import (
     Basis,
     BlockApproximation,
@@ -84,6 +84,13 @@ class InducingProblem(Problem):
                 "inducing points are those of one kernel that all classes share: give one kernel, "
                 "or take multi_class='one_vs_rest', which can have one a class"
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields; of a source its size alone."""
+        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.source is not None:
+            state["source"] = AbsentBlocks(self.source.sizes)
+        return state
 
     @cached_property
     def blocks(self) -> RowBlocks:
