@@ -248,8 +248,16 @@ class Cluster:
         client = active_client()
         if client is None:
             return import_dask().delayed(shared, traverse=False)
-        self._wait_for_workers(client)
-        return client.scatter([shared], broadcast=True, hash=False, timeout=self.patience)[0]
+        lost = 0
+        while True:
+            self._wait_for_workers(client)
+            try:
+                return client.scatter([shared], broadcast=True, hash=False)[0]
+            except OSError:  # a worker was lost meanwhile
+                lost += 1
+                if lost == ATTEMPTS:
+                    raise
+                time.sleep(LOOK_EVERY)
 
     def hold(self, tasks: list[Any]) -> list[Any]:
         """The tasks, whose results stay where they were computed."""

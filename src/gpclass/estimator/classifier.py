@@ -303,7 +303,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
             Columns in the order of ``classes_``; rows sum to one.
         """
         if is_collection(X):
-            return lazily(self, "predict_proba", X)
+            return lazily(self, "predict_proba", X)  # type: ignore[no-any-return]
         return class_probabilities(*self._at(X), self.temperature_)
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -322,7 +322,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row, shape (m,)."""
         if is_collection(X):
-            return lazily(self, "predict", X)
+            return lazily(self, "predict", X)  # type: ignore[no-any-return]
         scores = self.decision_function(X)
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])

@@ -34,8 +34,8 @@ class Division(NamedTuple):
         """Of one problem, whose rows are the ``source``; what it has in memory is a sample."""
         if source is None:
             return self
-        problems = [replace(one, source=source) for one in self.problems]
-        return self._replace(problems=problems)
+        held = [one for one in self.problems if isinstance(one, InducingProblem)]
+        return self._replace(problems=[replace(one, source=source) for one in held])
 
 
 def divide(

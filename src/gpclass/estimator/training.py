@@ -79,7 +79,8 @@ def _of_collection(
         )
     factors = np.ones(len(classes))
     if estimator.class_weight is not None:
-        masses = np.bincount(codes, weights=np.concatenate([one.masses for one in table.surveys]))
+        each = np.concatenate([one.masses for one in table.surveys])
+        masses = np.bincount(codes, each).astype(np.float64)
         factors = class_weights(estimator.class_weight, classes, masses)
     table.rescale()
     inputs, n_columns = table.inputs, len(getattr(table.inputs, "kinds", ())) or seen.n_features_in_

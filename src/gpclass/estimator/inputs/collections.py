@@ -228,7 +228,7 @@ def survey(part: Partition, inputs: Inputs, estimator: Any, forced: list[int]) -
     else:
         inputs.fit(seen, X, np.zeros(n))
     names = ("n_features_in_", "feature_names_in_")
-    masses = np.bincount(codes, weights=w[w > 0], minlength=len(labels))
+    masses = np.bincount(codes, w[w > 0], len(labels)).astype(np.float64)
     return Survey(
         n,
         int((w > 0).sum()),
@@ -268,7 +268,7 @@ def spread(part: Partition, table: MixedTable) -> Spread | None:
         np.unique(raw[:, j]) if kind == "levels" else np.empty(0)
         for j, kind in enumerate(table.kinds)
     ]
-    return Spread(low, high, ~known.all(axis=0), codes)
+    return Spread(low, high, np.asarray(~known.all(axis=0)), codes)
 
 
 def _apply(part: Partition, function: Callable[..., Any], shared: tuple[Any, ...]) -> Any:
