@@ -58,6 +58,19 @@ def test_products(spd):
     np.testing.assert_array_equal(np.tril(in_place), np.tril(scaled))
 
 
+@pytest.mark.parametrize("n", [1, 96, 97, 300])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_many_columns(n, transposed):
+    rng = np.random.default_rng(2)
+    L = rng.standard_normal((n, n)) / n + np.eye(n)
+    V = rng.standard_normal((n, 33))
+    lower = np.tril(L).T if transposed else np.tril(L)
+    solved = linalg.solve_many_columns_in_place(L, V.copy(), transposed=transposed)
+    np.testing.assert_allclose(lower @ solved, V, atol=1e-12)
+    product = linalg.multiply_lower_columns_in_place(L, V.copy(), transposed=transposed)
+    np.testing.assert_allclose(product, lower @ V, atol=1e-12)
+
+
 def test_a_column_does_not_depend_on_its_neighbours():
     rng = np.random.default_rng(2)
     A = rng.standard_normal((300, 300))
@@ -117,6 +130,22 @@ def test_product_and_gram(shape, order):
     assert ATA.flags.c_contiguous
     np.testing.assert_allclose(AB, A @ B, atol=1e-13)
     np.testing.assert_allclose(ATA, A.T @ (s[:, None] * A), atol=1e-13)
+
+
+def test_tall_matrices():
+    rng = np.random.default_rng(0)
+    n, k, m = 2 * linalg.TALL + 7, 5, 3
+    A, B = rng.standard_normal((n, k)), rng.standard_normal((n, m))
+    s, v = rng.standard_normal((2, n))
+    np.testing.assert_allclose(linalg.gram(A, s), A.T @ (s[:, None] * A), atol=1e-10)
+    np.testing.assert_allclose(linalg.crossed(A, B), A.T @ B, atol=1e-10)
+    np.testing.assert_allclose(linalg.times(A, v[:k]), A @ v[:k], atol=1e-12)
+    np.testing.assert_allclose(linalg.times_transposed(A, v), A.T @ v, atol=1e-10)
+    L = linalg.cholesky(np.eye(k) + A[:20].T @ A[:20])
+    inverse = np.linalg.inv(np.tril(L))
+    for transposed, want in ((False, A @ inverse.T), (True, A @ inverse)):
+        found = linalg.solve_lower_rows_in_place(L, A.copy(), transposed=transposed)
+        np.testing.assert_allclose(found, want, atol=1e-12)
 
 
 def test_eigenvectors():

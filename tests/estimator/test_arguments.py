@@ -107,7 +107,6 @@ def test_mcmc_is_seeded_by_random_state(random_state, seed):
         ("multi_class", "softmax", (*JOINT, *DECOMPOSITIONS)),
         ("learning", "sgd", ["evidence", "loo", "ccd", "nuts", "em"]),
         ("kernel", "rbf", ["precomputed"]),
-        ("inducing", 10, ["None"]),
         ("hyperprior", "strong", ["auto", "weak"]),
         ("optimizer", "adam", ["fmin_l_bfgs_b", "callable", "None"]),
         ("class_weight", "even", ["balanced", "None"]),

@@ -9,6 +9,7 @@ import pytest
 from gpclass import GaussianProcessClassifier
 from gpclass.estimator import cost as module
 from gpclass.estimator.cost import Cost
+from gpclass.estimator.inducing import InducingPoints
 from gpclass.estimator.memory import _of_groups, _of_process, free_memory
 from gpclass.estimator.weights import check_target, used_rows
 from gpclass.exceptions import CostWarning, NotEnoughMemoryError
@@ -28,9 +29,9 @@ def problems(n, n_classes, **arguments):
     return divide(parts, starting_kernels(None, X), X, table).problems
 
 
-def cost(problems, learner, n_starts, n_jobs):
+def cost(problems, learner, n_starts, n_jobs, points=None):
     """Cost of a fit of a kernel with two free hyperparameters."""
-    return Cost.of(problems, learner, [np.zeros((n_starts, 2))] * len(problems), n_jobs)
+    return Cost.of(problems, learner, [np.zeros((n_starts, 2))] * len(problems), n_jobs, points)
 
 
 # Peaks of tracemalloc over one evidence and gradient, in n^2 doubles (10 columns, ARD, 2026-11-22;
@@ -80,26 +81,55 @@ def machine(monkeypatch):
 
 def test_what_is_above_all_memory_is_refused_at_once(machine):
     with pytest.raises(NotEnoughMemoryError) as error:
-        Cost(40_000, 16, 70.4e9, 1e16, False).warn()
+        Cost(40_000, 16, 70.4e9, 1e16, "take a subset of the rows").warn()
     assert str(error.value) == (
-        "n = 40000 needs about 70 GB of memory, and this machine has 20 GB free: take a subset of "
-        "the rows, or inference='laplace', which needs less"
+        "n = 40000 needs 70 GB, and this machine has 20 GB free; take a subset of the rows"
     )
     assert isinstance(error.value, MemoryError)
 
 
+def test_inducing_points_are_named_with_their_cost(machine):
+    binary = cost(problems(40_000, 2), MaximiseEvidence(), 1, None)
+    with pytest.raises(NotEnoughMemoryError) as error:
+        binary.warn()
+    assert str(error.value) == (
+        "n = 40000 needs 70 GB for the exact method, and this machine has 20 GB free; set "
+        "inducing=500 (about 0.4 GB, 46 s)"
+    )
+    joint = cost(problems(40_000, 3), MaximiseEvidence(), 1, None)
+    with pytest.raises(NotEnoughMemoryError, match="one_vs_rest' and inducing=500"):
+        joint.warn()
+    # where they are not fewer than the rows by far, and where there are no rows, something else is
+    few, sampled = problems(1000, 2)[0], problems(4000, 2, inference="mcmc", optimizer=None)[0]
+    advice = [cost([one], KeepFixed(), 1, None).advice for one in (few, sampled)]
+    assert all(one.startswith("take a subset of the rows") for one in advice)
+
+
+def test_what_inducing_points_cost():
+    (binary,) = problems(4000, 2)
+    by_100 = cost([binary], MaximiseEvidence(), 1, None, InducingPoints(100))
+    by_200 = cost([binary], MaximiseEvidence(), 1, None, InducingPoints(200))
+    # they are chosen, and learnt from, twice
+    assert by_100.evaluations == 2 * 16
+    assert by_200.flops / by_100.flops == 3.0
+    assert by_100.n_bytes == pytest.approx(2.5 * 8 * 4000 * 100, rel=0.1)
+    rows = InducingPoints(np.zeros((100, 2)))
+    assert cost([binary], MaximiseEvidence(), 1, None, rows).evaluations == 16
+    assert "fewer inducing points" in by_100.advice
+
+
 def test_half_of_the_memory_and_long_fits_are_warnings(machine):
-    with pytest.warns(CostWarning, match="needs about 11 GB of memory of the 20 GB that are free:"):
-        Cost(16_000, 16, 11e9, 1e12, False).warn()
-    message = r"n = 12000 may take 18 min \(16 eval.* are usual\): take a subset of the rows$"
+    with pytest.warns(CostWarning, match="needs 11 GB of the 20 GB that are free; stop$"):
+        Cost(16_000, 16, 11e9, 1e12, "stop").warn()
+    message = r"n = 12000 may take 18 min \(16 eval.* are usual\); stop$"
     with pytest.warns(CostWarning, match=message):
-        Cost(12_000, 16, 6e9, 1.1e14, True).warn()
-    Cost(12_000, 16, 6e9, 5e13, False).warn()
+        Cost(12_000, 16, 6e9, 1.1e14, "stop").warn()
+    Cost(12_000, 16, 6e9, 5e13, "stop").warn()
 
 
 def test_where_nothing_is_known_of_memory_nothing_is_said(monkeypatch):
     monkeypatch.setattr(module, "free_memory", lambda: None)
-    Cost(10**6, 16, 1e13, 1e11, False).warn()
+    Cost(10**6, 16, 1e13, 1e11, "stop").warn()
 
 
 def test_a_fit_asks_before_the_kernel_is_evaluated(monkeypatch):
@@ -107,7 +137,7 @@ def test_a_fit_asks_before_the_kernel_is_evaluated(monkeypatch):
     monkeypatch.setattr(module, "free_memory", lambda: 1e4)
     X = np.random.default_rng(0).normal(size=(50, 2))
     model = GaussianProcessClassifier()
-    with pytest.raises(NotEnoughMemoryError, match="n = 50 needs about"):
+    with pytest.raises(NotEnoughMemoryError, match="n = 50 needs"):
         model.fit(X, np.arange(50) % 2)
     assert not hasattr(model, "models_")
 

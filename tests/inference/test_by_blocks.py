@@ -10,7 +10,8 @@ from tests.helpers import slow
 from gpclass.blocks import LocalBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import Outcome, Variational
-from gpclass.inference.by_blocks import Basis, VariationalByBlocks
+from gpclass.inference.basis import Basis
+from gpclass.inference.by_blocks import VariationalByBlocks
 from gpclass.inference.row_terms import BinaryTerms, SoftmaxTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.kernels import cross, evaluate

@@ -247,7 +247,7 @@ def test_precomputed_kernels_and_weights_are_led():
 
 def test_line_searches_are_rougher_than_the_end_where_there_are_many_rows():
     few = make_problem(n=30)
-    assert Stages.of(few, MANY) == (few, few, None)
+    assert Stages.of(few, MANY) == (few, few, None, MANY.gain, 0.0)
     some = Stages.of(make_problem(), replace(MANY, many_rows=1000))
     assert some.subset is None
     assert some.searching.inference.tol > some.refining.inference.tol == EP().tol
@@ -341,5 +341,5 @@ def test_a_hyperprior_needs_no_such_search():
     problem = wine(5, 40, EP(), Probit(), ConstantKernel(1.0) * RBF(np.ones(13)))
     prior = weak_hyperprior(problem.hyperparameters, problem.inputs)
     objective = Objective(problem, hyperprior=prior)
-    np.testing.assert_array_equal(_tied(objective, problem.theta, FEW), problem.theta)
+    np.testing.assert_array_equal(_tied(objective, problem.theta, FEW, FEW.gain), problem.theta)
     assert not objective.trace

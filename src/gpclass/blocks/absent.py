@@ -21,6 +21,11 @@ class AbsentBlocks(RowBlocks):
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.sizes = sizes
 
+    @property
+    def held(self) -> bool:
+        """Nothing is."""
+        return False
+
     def reduce(self, function: Callable[..., Any], *shared: Any) -> NoReturn:
         """Refused."""
         self._refuse()

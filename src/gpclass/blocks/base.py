@@ -50,6 +50,11 @@ class RowBlocks(ABC):
         """Rows of all blocks together."""
         return sum(self.sizes)
 
+    @property
+    @abstractmethod
+    def held(self) -> bool:
+        """Whether blocks are at hand, so that a pass does not form them again."""
+
     @abstractmethod
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """Sum over the blocks of the tuples ``function(block, *shared)``.

@@ -129,6 +129,11 @@ class ClusterBlocks(RowBlocks):
         """Sums over all rows so far, those of derived blocks included."""
         return self._rows.cluster.passes
 
+    @property
+    def held(self) -> bool:
+        """As for every collection of rows."""
+        return self._rows.fits
+
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
         return self._rows.reduced((Step(function, shared),))
@@ -169,6 +174,11 @@ class _Derived(RowBlocks):
                 parts,
             )
 
+    @property
+    def held(self) -> bool:
+        """As for every collection of rows."""
+        return not self._steps
+
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
         return self._parts.reduced((*self._steps, Step(function, shared)))
@@ -198,12 +208,12 @@ class _Parts:
         source: "_Parts | None",
     ) -> None:
         self.cluster, self._make, self._shared, self._source = cluster, make, shared, source
-        self._fits = n_bytes <= cluster.budget
+        self.fits = n_bytes <= cluster.budget
         self._held: list[Any] | None = None
 
     def tasks(self) -> list[Any]:
         """Tasks, held from their first use on."""
-        if not self._fits:
+        if not self.fits:
             return self._make(None)
         if self._held is None:
             # with the reference to what is shared, from which a lost part is computed again

@@ -1,13 +1,16 @@
 """Rows in this process's memory."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpclass.blocks.base import SIZE, Block, RowBlocks, Summands, chosen, divided, tree_sum
 from gpclass.linalg import Array, blocks
+
+# Bytes that one set of derived blocks may hold.
+BUDGET: Final = 1e9
 
 
 @final
@@ -41,7 +44,7 @@ class LocalBlocks(RowBlocks):
     """
 
     def __init__(
-        self, X: Any, y: NDArray[Any], weights: Array, size: int = SIZE, budget: float = 1e9
+        self, X: Any, y: NDArray[Any], weights: Array, size: int = SIZE, budget: float = BUDGET
     ) -> None:
         if not len(X) == len(y) == len(weights) or len(y) == 0:
             raise ValueError(
@@ -53,6 +56,11 @@ class LocalBlocks(RowBlocks):
 
     def __iter__(self) -> Iterator[Block]:
         return divided(self._rows, self._size)
+
+    @property
+    def held(self) -> bool:
+        """As for every collection of rows."""
+        return True
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
@@ -88,6 +96,11 @@ class _Derived(RowBlocks):
         if self._held is not None:
             return iter(self._held)
         return (self._function(block, *self._shared) for block in self._source)
+
+    @property
+    def held(self) -> bool:
+        """As for every collection of rows."""
+        return self._held is not None
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""

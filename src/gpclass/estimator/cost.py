@@ -13,6 +13,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
+from gpclass.blocks.base import SIZE
+from gpclass.blocks.local import BUDGET
 from gpclass.estimator.inducing import InducingPoints
 from gpclass.estimator.memory import free_memory
 from gpclass.estimator.progress import duration
@@ -22,6 +24,7 @@ from gpclass.inference.joint import MultinomialProbit, Softmax
 from gpclass.kernels import uses_precomputed
 from gpclass.learning import (
     CentralComposite,
+    InducingProblem,
     JointProblem,
     KeepFixed,
     Learner,
@@ -158,15 +161,19 @@ def _of_evaluation(problem: Problem) -> tuple[float, float]:
 def _by_points(problem: Problem, m: int) -> tuple[float, float]:
     """Bytes and operations of one evidence with its gradient, by m inducing points.
 
-    In n x m and m x m matrices and in n m^2 operations, measured at 20,000 rows, 10 columns and 500
-    points; kernel and likelihood cost as much as 10 and 100 more points.
+    In n x m and m x m matrices and in n m^2 operations, measured at 20,000 rows of 10 columns, 100
+    and 500 points; what is linear in m costs as much as 100 more of them.
     """
     n, method = problem.n_rows, problem.inference
     m = min(m, n)
-    floors = 30.0 if isinstance(method, Laplace | EP | TangentBound) else 100.0
+    if isinstance(problem, InducingProblem):
+        # features as far as they are kept, and a few blocks
+        C, kept = problem.terms.n_latents, min(8.0 * n * m, BUDGET)
+        return kept + 32.0 * SIZE * m + 8.0 * (12.0 * C + 6.0) * m**2, 10.0 * C * n * m * (m + 100)
+    floors = {Laplace: 12.0, EP: 12.0, TangentBound: 24.0}.get(type(method), 48.0)
     if isinstance(problem, JointProblem):  # one against the rest
         floors *= problem.n_classes
-    return 8.0 * (3.0 * n * m + 6.0 * m**2), floors * n * m**2
+    return 8.0 * (2.5 * n * m + 6.0 * m**2), floors * n * m * (m + 100)
 
 
 def _takes_points(problems: Sequence[Problem]) -> bool:

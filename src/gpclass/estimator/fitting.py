@@ -76,7 +76,12 @@ def learn_models(
     last = getattr(estimator, "models_", []) if estimator.warm_start else []
     starts = [draw_starts(problem, n_restarts, random_state) for problem in problems]
     inits: list[object] = [None] * len(problems)
+    cost = Cost.of(problems, learner, starts, estimator.n_jobs, points)
+    cost.warn()
     if len(last) == len(problems):
+        problems = [_with_points_of(*one, points) for one in zip(problems, last, strict=True)]
+        if all(isinstance(one, InducingProblem) and one.Z is not None for one in problems):
+            points = None
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
         for start, problem, model in zip(starts, problems, last, strict=True):
             start[0] = _theta_for(problem, model)
@@ -84,8 +89,6 @@ def learn_models(
     resumed = checkpoint.theta() if checkpoint is not None and estimator.warm_start else None
     if resumed is not None:
         starts[0][0] = resumed
-    cost = Cost.of(problems, learner, starts, estimator.n_jobs, points)
-    cost.warn()
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     runs: list[ReportedRun] = []
     source = getattr(problems[0], "source", None)
@@ -93,13 +96,15 @@ def learn_models(
     with EvidenceProgress(int(estimator.verbose), cost.evaluations, passes) as progress:
         update = progress.update if checkpoint is None else checkpoint.after(progress.update)
         learn = partial(learn_all, n_jobs=estimator.n_jobs, progress=update)
-        if points is not None:
-            problems = points.placed(problems, starts)
         if points is not None and points.chosen_again(learner) and resumed is None:
-            parts = [_first_rows(problem) for problem in problems]
-            learned = learn([first_learner(one) for one in learners], parts, starts, inits)
-            runs += _reported(division.names, problems, learned)
-            starts, inits = _ends(problems, learned)
+            few = points.placed(points.leading(problems), starts)
+            first = learn(
+                [first_learner(one) for one in learners], few, starts, _fitting(few, inits)
+            )
+            runs += _reported(division.names, few, first)
+            starts = [one.theta[None] for one in first]
+            inits = _fitting(problems, [one.best.sites for one in first])
+        if points is not None:
             problems = points.placed(problems, starts)
         learned = learn(learners, problems, starts, inits)
     runs += _reported(division.names, problems, learned)
@@ -122,31 +127,36 @@ def _reported(
     ]
 
 
-def _ends(
-    problems: Sequence[Problem], learned: Sequence[Learned]
-) -> tuple[list[Array], list[object]]:
-    """Where more learning starts: the hyperparameters and the sites that were found.
-
-    Sites of the weights of inducing points are of no use for other points.
-    """
-    return [one.theta[None] for one in learned], [
-        None if isinstance(problem, InducingProblem) else one.best.sites
-        for problem, one in zip(problems, learned, strict=True)
-    ]
-
-
-def _first_rows(problem: Problem) -> Problem:
-    """Rows that are enough to choose inducing points by the kernel that they lead to."""
-    subset = problem.subset(1) if isinstance(problem, InducingProblem) else None
-    return problem if subset is None else subset
-
-
 def _model_of(problem: Problem) -> type[JointModel] | type[BinaryModel]:
     """What predicts: of all classes together, or of two."""
     joint = isinstance(problem, JointProblem) or (
         isinstance(problem, InducingProblem) and problem.n_classes > 2
     )
     return JointModel if joint else BinaryModel
+
+
+def _with_points_of(problem: Problem, model: Model, points: InducingPoints | None) -> Problem:
+    """The problem with the inducing points of a learnt model, whose sites are about them.
+
+    The problem itself where there are none, or other points are asked for.
+    """
+    old = model.problem
+    if points is None or not (
+        isinstance(problem, InducingProblem) and isinstance(old, InducingProblem)
+    ):
+        return problem
+    if isinstance(points.given, int) and len(old.Z) != points.given:
+        return problem
+    chosen = points.given is None or isinstance(points.given, int)
+    return problem.placed(problem.theta, old.Z if chosen else points.given, points.seed)
+
+
+def _fitting(problems: Sequence[Problem], inits: Sequence[Any]) -> list[object]:
+    """Sites to start from where they are of as many rows, else None."""
+    return [
+        init if init is not None and len(init) == problem.n_sites else None
+        for problem, init in zip(problems, inits, strict=True)
+    ]
 
 
 def _with_hyperprior(estimator: BaseEstimator, learner: Learner, problem: Problem) -> Learner:

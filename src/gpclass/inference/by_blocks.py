@@ -14,100 +14,32 @@ Adam, Chang, Khan & Solin, *Dual parameterization of sparse variational Gaussian
 for the steps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
 from gpclass.blocks import Block, RowBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
+from gpclass.inference.basis import Basis, Features, features
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
-from gpclass.kernels import diagonal, n_free, pullback_cross, pullback_diagonal, rectangle
+from gpclass.kernels import n_free, pullback_cross, pullback_diagonal
 from gpclass.linalg import Array
 
-# Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
-JITTER: Final = 4.0 * float(np.finfo(np.float64).eps)
-# Part of a row's variance by which rounding may make its remainder negative.
-ROUNDING: Final = 1e-6
 # Digits of the bound that a sum over many rows may lose.
 NOISE: Final = 1e-13
+# The longest step of several latents, which a step takes one by one: together the classes have 1 to
+# 2 times the curvature under the softmax that they have alone.
+SEVERAL: Final = 2.0 / 3.0
+# Steps, before the last, that an accelerated one combines.
+MEMORY: Final = 3
 # The shortest step that is tried.
 SHORTEST: Final = 1e-6
-
-
-@final
-@dataclass(frozen=True)
-class Basis:
-    """Features ``u(x) = L^-1 k(Z, x)`` of inducing inputs Z, ``L L^T = k(Z, Z) + jitter I``.
-
-    k(Z, Z) is that of different rows: an inducing value has no noise of a WhiteKernel.
-    """
-
-    kernel: Kernel
-    Z: Any
-    L: Array
-
-    @classmethod
-    def of(cls, kernel: Kernel, Z: Any) -> "Basis":
-        """Factor k(Z, Z); NotPositiveDefiniteError where the kernel is not positive definite."""
-        K = rectangle(kernel, Z, Z)
-        K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max()
-        try:
-            return cls(kernel, Z, linalg.cholesky(K, "the covariance of the inducing points"))
-        except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(f"{error}, by the kernel {kernel}") from error
-
-    def check(self) -> None:
-        """Refuse a factor that is not finite; rows are looked at when their features are formed."""
-        if not np.isfinite(self.L.diagonal()).all():
-            raise NotPositiveDefiniteError(f"the kernel {self.kernel} overflows at inducing points")
-
-    def pull(self, P: Array) -> Array:
-        """Gradient by theta through L, of an evidence whose derivative by L is ``-L^-T P``."""
-        G = P.copy()
-        linalg.mirror_lower(G)
-        for _ in range(2):
-            G = np.ascontiguousarray(
-                linalg.solve_lower_columns_in_place(self.L, G, transposed=True).T
-            )
-        G *= -0.5
-        # the jitter follows the largest variance
-        largest = int(np.argmax(diagonal(self.kernel, self.Z)))
-        G[largest, largest] += JITTER * len(G) * np.trace(G)
-        return pullback_cross(self.kernel, self.Z, self.Z, G)
-
-
-class Features(NamedTuple):
-    """A block in a basis: features U (m, b) and the remainder's variances delta (b,)."""
-
-    X: Any
-    U: Array
-    delta: Array
-    y: Any
-    weights: Array
-
-
-def features(block: Block, basis: Basis) -> Features:
-    """Features of a block of rows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        U = rectangle(basis.kernel, basis.Z, block.X)
-        linalg.solve_lower_columns_in_place(basis.L, U)
-        variances = diagonal(basis.kernel, block.X)
-        delta = variances - np.einsum("ij,ij->j", U, U)
-        # false for NaN as well
-        proper = delta >= -ROUNDING * variances
-    if not proper.all():
-        raise NotPositiveDefiniteError(
-            f"the kernel {basis.kernel} is not finite or not positive semi-definite at "
-            f"{np.count_nonzero(~proper)} rows of X"
-        )
-    return Features(block.X, U, np.maximum(delta, 0.0), block.y, block.weights)
 
 
 class RowSums(NamedTuple):
@@ -190,7 +122,7 @@ def gradient_sums(
             V -= U
             V *= 2.0 * by_variance[:, c]
             G += V
-        linalg.solve_lower_columns_in_place(basis.L, G, transposed=True)
+        linalg.solve_many_columns_in_place(basis.L, G, transposed=True)
         by_kernel += pullback_cross(kernel, basis.Z, X, G)
         by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
         slopes = terms.likelihood_gradient(y, mean, variance) @ weights[:, 0]
@@ -271,6 +203,11 @@ class BlockApproximation:
         return self.gradients[1]
 
 
+def _products(A: Array, v: Array) -> Array:
+    """``A_c v_c`` of every latent, (C, m), from lower triangles."""
+    return np.stack([linalg.symmetric_product(one, x) for one, x in zip(A, v, strict=True)])
+
+
 class _State(NamedTuple):
     """A posterior, the sums there, its bound, and the sites that a whole step leads to."""
 
@@ -282,13 +219,17 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, rows: RowBlocks, terms: RowTerms, sites: WeightSites) -> "_State":
-        """One pass over the rows."""
+        """One pass over the rows; of several latents, which the terms see up to a common shift.
+
+        The bound is largest where their means sum to zero, and steps of single latents hardly
+        lead there.
+        """
         q = WeightPosterior.from_sites(sites)
+        if terms.n_latents > 1:
+            q = replace(q, means=q.means - q.means.mean(axis=0))
+            sites = replace(sites, b=q.means + _products(sites.A, q.means))
         sums = RowSums(*rows.reduce(bound_sums, terms, q))
-        b = sums.c.copy()
-        for c, (A, mu) in enumerate(zip(sums.A, q.means, strict=True)):
-            b[c] += linalg.symmetric_product(A, mu)
-        target = WeightSites(b, sums.A, sites.L)
+        target = WeightSites(sums.c + _products(sums.A, q.means), sums.A, sites.L)
         return cls(sites, q, sums, sums.value - q.divergence(), target)
 
     def promise(self) -> float:
@@ -311,12 +252,45 @@ class _State(NamedTuple):
 
 
 @final
+class _History:
+    """Where the last steps led, and how far from where they began: Anderson's acceleration."""
+
+    def __init__(self) -> None:
+        self.found: list[WeightSites] = []
+        self.residuals: list[WeightSites] = []
+
+    def leads_to(self, state: _State, step: float) -> WeightSites:
+        """The combination of the last steps whose residual is the shortest (Walker & Ni 2011)."""
+        found = state.sites.towards(state.target, step)
+        self.found = [*self.found[-MEMORY:], found]
+        self.residuals = [*self.residuals[-MEMORY:], found.plus(-1.0, state.sites)]
+        k = len(self.found)
+        if k == 1:
+            return found
+        H = np.array([[a.inner(b) for b in self.residuals] for a in self.residuals])
+        D = np.diff(np.eye(k), axis=0)
+        weights = -linalg.least_squares(D @ H @ D.T, D @ H[:, -1], rcond=1e-12) @ D
+        for weight, one in zip(weights, self.found, strict=True):
+            found = found.plus(float(weight), one)
+        return found
+
+
+def _tried(rows: RowBlocks, terms: RowTerms, sites: WeightSites) -> _State | None:
+    """One pass; None, and no pass, where the precision of the weights is not positive definite."""
+    try:
+        return _State.of(rows, terms, sites)
+    except NotPositiveDefiniteError:
+        return None
+
+
+@final
 @dataclass(frozen=True)
 class VariationalByBlocks:
     """Natural steps to the largest bound, each one pass over the rows.
 
-    A step is halved where the bound falls or the precision of the weights is not positive definite.
-    The end is where a step promises less than ``tol``.
+    Steps are accelerated by what the last few have changed. Where the bound falls or the precision
+    of the weights is not positive definite, a plain one takes its place, then half of it, and so
+    on. The end is where a step promises less than ``tol``.
 
     Parameters
     ----------
@@ -343,7 +317,8 @@ class VariationalByBlocks:
         n_bytes = 8.0 * rows.n_rows * len(basis.L)
         known = rows.derive(features, basis, n_bytes=n_bytes)
         state = _started(known, terms, basis.L, init)
-        passes, step, before, outcome = 1, 1.0, np.inf, None
+        whole = 1.0 if terms.n_latents == 1 else SEVERAL
+        passes, step, before, outcome, history = 1, whole, np.inf, None, _History()
         while outcome is None:
             promise = state.promise()
             noise = NOISE * max(1.0, abs(state.bound))
@@ -356,16 +331,13 @@ class VariationalByBlocks:
             elif step < SHORTEST:
                 outcome = Outcome.STALLED
             else:
-                try:
-                    there = _State.of(known, terms, state.sites.towards(state.target, step))
-                    passes += 1
-                except NotPositiveDefiniteError:
-                    step *= 0.5
-                    continue
-                if there.bound >= state.bound - noise:
-                    state, step, before = there, min(1.0, 2.0 * step), promise
+                there = _tried(known, terms, history.leads_to(state, step))
+                passes += there is not None
+                if there is not None and there.bound >= state.bound - noise:
+                    state, step, before = there, min(whole, 2.0 * step), promise
                 else:
-                    step *= 0.5
+                    step *= 0.5 if len(history.found) == 1 else 1.0
+                    history = _History()
         return BlockApproximation(
             state.q, state.sites, state.bound, outcome, passes, basis, known, terms, state.sums
         )
@@ -374,8 +346,7 @@ class VariationalByBlocks:
 def _started(rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None) -> _State:
     """One pass at sites that were carried here, or at the prior where they do not fit."""
     if init is not None and init.A.shape == (terms.n_latents, *L.shape):
-        try:
-            return _State.of(rows, terms, init.carried(L))
-        except NotPositiveDefiniteError:
-            pass
+        found = _tried(rows, terms, init.carried(L))
+        if found is not None:
+            return found
     return _State.of(rows, terms, WeightSites.zero(terms.n_latents, L))

@@ -19,7 +19,7 @@ class WeightSites:
     b : ndarray of shape (C, m)
         ``sum_i nu_ic u_i``.
     A : ndarray of shape (C, m, m)
-        ``sum_i tau_ic u_i u_i^T``, lower triangles.
+        ``sum_i tau_ic u_i u_i^T``, lower triangles, with zeros above.
     L : ndarray of shape (m, m)
         Of the `Basis`, so that the sites can be carried to another one.
     """
@@ -42,8 +42,15 @@ class WeightSites:
         """Natural parameters moved by a fraction ``step`` of the way to ``target``."""
         if step == 1.0:
             return target
-        b, A = self.b + step * (target.b - self.b), self.A + step * (target.A - self.A)
-        return WeightSites(b, A, self.L)
+        return self.scaled(1.0 - step).plus(step, target)
+
+    def plus(self, factor: float, other: "WeightSites") -> "WeightSites":
+        """The sum with so much of other sites."""
+        return WeightSites(self.b + factor * other.b, self.A + factor * other.A, self.L)
+
+    def inner(self, other: "WeightSites") -> float:
+        """Sum of the products of all numbers."""
+        return linalg.inner(self.b, other.b) + linalg.inner(self.A, other.A)
 
     def scaled(self, factor: float) -> "WeightSites":
         """Sites of so many times the rows."""
@@ -63,6 +70,7 @@ class WeightSites:
             linalg.mirror_lower(new)
             for _ in range(2):
                 new[:] = linalg.multiply_lower_columns_in_place(T, new, transposed=True).T
+            new[:] = np.tril(new)
         return WeightSites(linalg.product(self.b, T), A, L)
 
 

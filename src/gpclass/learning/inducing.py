@@ -9,13 +9,9 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
-from gpclass.inference.by_blocks import (
-    Basis,
-    BlockApproximation,
-    VariationalByBlocks,
-    cavities,
-    features,
-)
+from gpclass.blocks.base import SIZE
+from gpclass.inference.basis import Basis, features
+from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks, cavities
 from gpclass.inference.joint import Softmax
 from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
 from gpclass.inference.weights import (
@@ -24,7 +20,7 @@ from gpclass.inference.weights import (
     WeightPrediction,
     WeightSites,
 )
-from gpclass.kernels import cross, diagonal, take
+from gpclass.kernels import cross, diagonal
 from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import blocks
@@ -32,19 +28,17 @@ from gpclass.priors.points import choose_inducing
 
 Array = NDArray[np.float64]
 
-# Rows that inducing points are chosen from, at most.
+# Rows that inducing points are chosen from, at most: 20 s for 2000 points.
 MOST_CANDIDATES: Final = 20_000
 # Rows that learning begins with: so many an inducing point, and at least so many.
-SUBSET_A_POINT: Final = 10
-SMALLEST_SUBSET: Final = 5000
+ROWS_A_POINT: Final = 10
+FEWEST_ROWS: Final = 5000
 # Points of the averages of a softmax, more for more classes.
 SOFTMAX_POINTS: Final = 128
 # Part of the variance that inducing="auto" may leave in the mean of the rows, and its first number.
 TRACE_LEFT: Final = 0.01
 FEWEST: Final = 64
 MOST: Final = 1024
-# Rows at a time of what is asked of each row.
-BLOCK: Final = 4096
 
 
 @final
@@ -143,7 +137,9 @@ class InducingProblem(Problem):
 
     @property
     def n_sites(self) -> int:
-        """Weights of all latents: sites are about these."""
+        """Weights of all latents, which sites are about; none before there are points."""
+        if self.Z is None:
+            return 0
         return self.terms.n_latents * len(self.Z)
 
     def placed(self, theta: Array, m: int | Array | None, seed: int) -> "InducingProblem":
@@ -159,9 +155,11 @@ class InducingProblem(Problem):
             return replace(self, Z=m, order=order)
         kernel = self.at(theta).kernel
         X = self.blocks.sample(MOST_CANDIDATES, seed).X
+        # equal variances are decided by the order, which that of the table must not be
+        X = X[np.lexsort(X.T)]
         choice = choose_inducing(kernel, X, MOST if m is None else m)
         rows = choice.rows if m is not None else choice.rows[: enough(choice.trace_left)]
-        return replace(self, Z=take(kernel, X, rows), order=order)
+        return replace(self, Z=X[rows], order=order)
 
     def trace_left(self, most: int) -> float:
         """Part of the variance that the points leave in the mean of (at most so many) rows."""
@@ -193,7 +191,7 @@ class InducingProblem(Problem):
         """Latent means and variances (n, C) of rows in memory without one of ``count`` copies."""
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
         X, found = self.inputs, []
-        for part in blocks(len(self.y), BLOCK):
+        for part in blocks(len(self.y), SIZE):
             rows = Block(X[part], self.y[part], weights[part])
             found.append(cavities(rows, count[part], self.basis, self.terms, q))
         mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
@@ -223,9 +221,12 @@ class InducingProblem(Problem):
 
     def subset(self, step: int) -> "InducingProblem | None":
         """A sample of the rows, as many as m inducing points need; None of not many more rows."""
-        size = max(SUBSET_A_POINT * len(self.Z), SMALLEST_SUBSET)
+        return self.sampled(max(ROWS_A_POINT * len(self.Z), FEWEST_ROWS), None)
+
+    def sampled(self, size: int, otherwise: "InducingProblem | None") -> "InducingProblem | None":
+        """A sample of the rows; ``otherwise`` where there are hardly more."""
         if self.n_rows < 2 * size:
-            return None
+            return otherwise
         X, y, weights = self.blocks.sample(size, 0)
         return replace(self, X=X, y=y, weights=weights, rows=None, source=None)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from gpclass.learning.inducing import InducingProblem
 from gpclass.learning.objective import Objective, Point, at_bounds
 from gpclass.learning.parallel import SMALL, one_blas_thread
 from gpclass.learning.problem import Problem
@@ -38,6 +39,9 @@ class SearchSettings:
     slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
     about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
     ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
+
+    With inducing points all of it ends where a step gains less than ``row_gain`` nats a row, from
+    ``subset_rows`` on.
     """
 
     gain: float = 1e-6
@@ -57,27 +61,38 @@ class SearchSettings:
     subset_flat: float = 1e-3
     subset_reach: float = 4.0
     subset_gtol: float = 1e-2
+    row_gain: float = 1e-6
 
 
 class Stages(NamedTuple):
-    """A problem as L-BFGS-B and as the refinement see it, and the subset that they begin with."""
+    """A problem as L-BFGS-B and as the refinement see it, and the subset that they begin with.
+
+    ``gain`` ends L-BFGS-B, and ``slack`` the refinement.
+    """
 
     searching: Problem
     refining: Problem
     subset: Problem | None
+    gain: float
+    slack: float
 
     @classmethod
     def of(cls, problem: Problem, settings: SearchSettings) -> "Stages":
         """Few rows are refined as they were given, and need no subset to begin with."""
+        gain = settings.gain
         if problem.n_rows < settings.few_rows:
-            return cls(problem, problem, None)
+            return cls(problem, problem, None, gain, 0.0)
         searching = problem.loosened(settings.searching_tol)
         if problem.n_rows < settings.many_rows:
-            return cls(searching, problem, None)
-        refining = problem.loosened(settings.learning_tol)
+            return cls(searching, problem, None, gain, 0.0)
+        refining, slack = problem.loosened(settings.learning_tol), settings.slack
+        if refining is problem:
+            slack = 0.0
         if problem.n_rows < settings.subset_rows:
-            return cls(searching, refining, None)
-        return cls(searching, refining, searching.subset(settings.subset_step))
+            return cls(searching, refining, None, gain, slack)
+        if isinstance(problem, InducingProblem):
+            gain = slack = settings.row_gain * problem.n_rows
+        return cls(searching, refining, searching.subset(settings.subset_step), gain, slack)
 
 
 def maximise(
@@ -94,15 +109,15 @@ def maximise(
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
-        gain, gtol = settings.gain, settings.subset_gtol
+        gain, gtol = stages.gain, settings.subset_gtol
         found = _minimise(objective, bounds, lead.theta, lead.scale, settings, gain, gtol)
         message = f"{found.message}; it began where {lead.n_rows} rows led"
     if found is None or objective.best is None:
-        start = _tied(objective, start, settings)
-        found = _minimise(objective, bounds, start, None, settings, settings.gain, settings.gtol)
+        start = _tied(objective, start, settings, stages.gain)
+        found = _minimise(objective, bounds, start, None, settings, stages.gain, settings.gtol)
         message = found.message
     best = objective.best
-    if best is None or -found.value < best.value - settings.gain:
+    if best is None or -found.value < best.value - stages.gain:
         return message, best
     if stages.searching is not stages.refining:
         objective.problem = stages.refining
@@ -111,8 +126,7 @@ def maximise(
             return message, objective.best
     elif not np.array_equal(best.theta, found.theta):
         return message, best
-    slack = settings.slack if stages.refining is not problem else 0.0
-    return message, _refine(objective, best, found.H, slack, settings)
+    return message, _refine(objective, best, found.H, stages.slack, settings)
 
 
 class _Minimum(NamedTuple):
@@ -172,7 +186,7 @@ def _minimise(
     return _Minimum(theta, float(found.fun), found.jac / scale, H, str(found.message))
 
 
-def _tied(objective: Objective, start: Array, settings: SearchSettings) -> Array:
+def _tied(objective: Objective, start: Array, settings: SearchSettings, gain: float) -> Array:
     """Where the evidence leads if the entries of each vector move together.
 
     From there on a kernel with a length-scale a column does not end below that with one. Under a
@@ -198,7 +212,7 @@ def _tied(objective: Objective, start: Array, settings: SearchSettings) -> Array
         np.zeros(ties.shape[1]),
         None,
         settings,
-        settings.gain,
+        gain,
         settings.gtol,
     )
     return start + ties @ found.theta
@@ -222,7 +236,7 @@ def _from_subset(
         return None
     with one_blas_thread(subset.n_rows < SMALL):
         small = Objective(subset, hyperprior=objective.hyperprior)
-        start, bounds = _tied(small, start, settings), subset.bounds
+        start, bounds = _tied(small, start, settings, settings.gain), subset.bounds
         found = _minimise(small, bounds, start, None, settings, settings.subset_gain, settings.gtol)
         if small.best is None:
             return None
