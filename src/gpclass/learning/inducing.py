@@ -1,6 +1,6 @@
 """What is learnt with inducing points: the variational bound of any number of rows."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, final
 
@@ -81,7 +81,7 @@ class InducingProblem(Problem):
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields; of a source its size alone."""
-        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        state = super().__getstate__()
         if self.source is not None:
             state["source"] = AbsentBlocks(self.source.sizes)
         return state

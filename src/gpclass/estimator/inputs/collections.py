@@ -78,7 +78,9 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[Any]:
             )
         if np.ndim(one) == 2 and name == "X" and hasattr(one, "rechunk"):
             one = one.rechunk({1: -1})
-        parts[name] = np.ravel(np.asarray(one.to_delayed(), dtype=object)).tolist()
+        # optimised, files would be read together: of X and of y differently, by their columns
+        tasks = one.to_delayed(optimize_graph=False)
+        parts[name] = np.ravel(np.asarray(tasks, dtype=object)).tolist()
     counts = {name: len(one) for name, one in parts.items()}
     if len(set(counts.values())) > 1:
         raise ValueError(
