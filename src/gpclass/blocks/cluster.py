@@ -222,6 +222,14 @@ class _Parts:
             self._reference = shared
         return self._held
 
+    def _placed(self) -> tuple[list[Any], list[Any]]:
+        """Tasks, and the workers that hold their results: none where this is not known yet."""
+        tasks, client = self.tasks(), active_client()
+        if client is None or self._held is None:
+            return tasks, [[] for _ in tasks]
+        holders = client.who_has(import_module("distributed").futures_of(tasks))
+        return tasks, [list(holders.get(task.key, ())) for task in tasks]
+
     def forget(self) -> None:
         """Form what was held again at its next use."""
         self._held = None
@@ -233,7 +241,12 @@ class _Parts:
         delayed = import_dask().delayed
 
         def tasks(shared: Any) -> list[Any]:
-            parts = [delayed(_summed)(part, shared) for part in self.tasks()]
+            parts = []
+            for part, workers in zip(*self._placed(), strict=True):
+                # else the scheduler moves parts to idle workers, which are larger than the sums
+                where = {"workers": workers, "allow_other_workers": True} if workers else {}
+                with import_dask().annotate(**where):
+                    parts.append(delayed(_summed)(part, shared))
             while len(parts) > 1:
                 nodes = [parts[i : i + ARITY] for i in range(0, len(parts), ARITY)]
                 parts = [delayed(add)(*node) for node in nodes]
