@@ -394,7 +394,7 @@ def test_what_memory_cannot_hold_is_one_line(fail, monkeypatch, iris, tmp_path):
     monkeypatch.setattr("gpclass.estimator.cost.FEW_BYTES", 0.0)
     monkeypatch.setattr("gpclass.estimator.cost.free_memory", lambda: 1e4)
     line = fail("fit", iris, "--target", "species", "--out", tmp_path / "m.skops")
-    assert "n = 100 needs about" in line
+    assert "n = 100 needs" in line
 
 
 def test_help_lists_the_values_and_the_data_sets(monkeypatch):
