@@ -101,7 +101,7 @@ def _forest(X: Any, y: Any) -> Any:
     return make_pipeline(columns(), RandomForestClassifier(500, random_state=0))
 
 
-def _categories(frame: pd.DataFrame) -> pd.DataFrame:
+def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(_is_level(frame), "category"))
 
 
@@ -112,7 +112,7 @@ def _boosting(X: Any, y: Any) -> Any:
         scoring="neg_log_loss",
         cv=_folds(y, most=3),
     )
-    return make_pipeline(FunctionTransformer(_categories), grid)
+    return make_pipeline(FunctionTransformer(with_categories), grid)
 
 
 def _catboost(X: Any, y: Any) -> Any:
@@ -124,10 +124,10 @@ def _catboost(X: Any, y: Any) -> Any:
         thread_count=1,
         allow_writing_files=False,
     )
-    return make_pipeline(FunctionTransformer(_named_levels), model)
+    return make_pipeline(FunctionTransformer(with_named_levels), model)
 
 
-def _named_levels(frame: pd.DataFrame) -> pd.DataFrame:
+def with_named_levels(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{c: frame[c].astype(str).fillna("missing") for c in _is_level(frame)})
 
 

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import gpclass
 from gpclass import GaussianProcessClassifier
+from gpclass.estimator.export import to_onnx
 from gpclass.exceptions import NotEnoughMemoryError
 from gpclass.inference import Variational
 from gpclass.learning import InducingProblem
@@ -93,6 +94,25 @@ def test_a_row_is_predicted_alike_in_any_batch(learnt, three):
     for model in (learnt, three):
         whole = model.predict_proba(new)
         np.testing.assert_array_equal(whole[7:8], model.predict_proba(new[7:8]))
+
+
+@pytest.mark.parametrize("name", ["learnt", "three"])
+def test_gradients_by_the_rows_are_differences(name, request):
+    model, new = request.getfixturevalue(name), table(4, seed=1)[0]
+    found, h = model.predict_proba_gradient(new), 1e-4
+    for j, unit in enumerate(np.eye(3)):
+        up, down = (model.predict_proba(new + s * h * unit) for s in (1, -1))
+        np.testing.assert_allclose(found[..., j], (up - down) / (2 * h), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["learnt", "three"])
+def test_it_can_be_exported(name, request):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    model, new = request.getfixturevalue(name), table(20, seed=1)[0]
+    session = runtime.InferenceSession(to_onnx(model).SerializeToString())
+    (P,) = session.run(["probabilities"], {"X": new})
+    np.testing.assert_allclose(P, model.predict_proba(new), atol=2e-3)
 
 
 @pytest.mark.parametrize("name", ["learnt", "three"])

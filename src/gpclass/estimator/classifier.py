@@ -74,9 +74,12 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inference. "differences": the latent differences of KG06, for every inference and
         likelihood, at the cost of n (C - 1) rows. Else several binary problems; pairs are
         coupled into probabilities by the method of Wu, Lin & Weng (2004).
-    inducing : None, int or array-like of shape (m, d), default=None
-        None: the exact prior, O(n^3) time and O(n^2) memory. Else FITC by m inducing points, in
-        O(n m^2) and O(n m), for two classes and for "one_vs_rest" and "one_vs_one". A number: rows
+    inducing : None, "auto", int or array-like of shape (m, d), default=None
+        None: the exact prior, O(n^3) time and O(n^2) memory. Else m inducing points, in O(n m^2).
+        With ``inference="vi"`` it is the variational form by blocks of rows, in O(m^2) memory a
+        class, and "joint" the softmax of all classes. With another it is FITC, in O(n m) memory,
+        for two classes and for "one_vs_rest" and "one_vs_one". "auto": as many as leave 1 % of the
+        variance of the rows, at most 1024. A number: rows
         of X, each the one of which the others leave most variance under the starting kernel; they
         are chosen again with the kernel that was learnt, and learning goes on from there. An array:
         rows as X has them, with the same columns.
@@ -176,7 +179,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         inference: Any = "ep",
         learning: Any = "evidence",
         multi_class: str = "joint",
-        inducing: int | ArrayLike | None = None,
+        inducing: int | str | ArrayLike | None = None,
         hyperprior: HyperPrior | str | None = "auto",
         categorical_features: Any = "from_dtype",
         calibration: str | None = "auto",

@@ -14,6 +14,7 @@ from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.model import CHUNK, Setting, cross_covariance
 from gpclass.inference import SitePosterior
 from gpclass.inference.joint import LatentPosterior
+from gpclass.inference.weights import ClassWeightPrediction, WeightPrediction
 from gpclass.kernels import diagonal_slope, input_pullback
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import blocks, product
@@ -53,7 +54,7 @@ def _of_binary(model: BinaryModel, X: Array) -> tuple[Array, Array]:
 def _at_setting(setting: Setting, X: Array) -> tuple[Array, Array]:
     """By the latent's mean and variance: ``dm = dk^T a``, ``dv = dk(z, z) - 2 dk^T R k``."""
     _, problem, posterior = setting
-    if not isinstance(posterior, SitePosterior):
+    if not isinstance(posterior, SitePosterior | WeightPrediction):
         raise ValueError("the gradient needs a Gaussian posterior: inference='mcmc' has samples")
     kernel, inputs = problem.kernel, problem.points
     p, slope = np.empty(len(X)), np.empty(X.shape)
@@ -88,9 +89,9 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
     ``k_c`` is ``a_c A_c - 2 sum_d B_cd F_cd k_d``, with the F of `explained_precisions`.
     """
     _, problem, posterior = setting
-    C, inputs, kernels = problem.n_classes, problem.inputs, problem.kernels
+    C, inputs, kernels = problem.n_classes, problem.points, problem.kernels
     slope = np.zeros((len(X), C, X.shape[1]))
-    n = problem.n_rows
+    n = len(inputs)
     F = explained_precisions(posterior)
     by_class = [np.ascontiguousarray(F[..., d]).reshape(n * C, n) for d in range(C)]
     for rows in blocks(len(X), max(1, LARGEST // (C * C * n))):
@@ -114,21 +115,25 @@ def _joint_at_setting(setting: Setting, X: Array) -> Array:
     return slope
 
 
-def explained_precision(posterior: SitePosterior) -> Array:
+def explained_precision(posterior: SitePosterior | WeightPrediction) -> Array:
     """R of shape (r, r): the latent variance is ``k(z, z) - k^T R k`` (RW06 eq. 3.24).
 
     Minus what the posterior leaves of inputs whose covariances with the problem's r points are unit
     vectors and that have no variance of their own.
     """
+    if isinstance(posterior, WeightPrediction):
+        return posterior.explained_precision()
     n = len(posterior.new_weights)
     return -posterior.factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
 
 
-def explained_precisions(posterior: LatentPosterior) -> Array:
+def explained_precisions(posterior: LatentPosterior | ClassWeightPrediction) -> Array:
     """F of shape (n, C, n, C): ``S_cd = [c = d] k_c(z, z) - k_c^T F_cd k_d`` at new inputs.
 
     As `explained_precision`, of the classes.
     """
+    if isinstance(posterior, ClassWeightPrediction):
+        return posterior.explained_precisions()
     n = len(posterior.mean_weights)
     return -posterior.joint(np.eye(n), np.zeros((n, n)))[1]
 

@@ -105,6 +105,14 @@ class WeightPosterior:
             log_det += linalg.log_det_factored(L)
         return cls(means, roots, log_det)
 
+    def scaled_by_covariance(self, g: Array) -> Array:
+        """``M_c^-1 g_c`` for each latent, (C, m)."""
+        found = np.empty_like(g)
+        for c, X in enumerate(self.roots):
+            v = linalg.multiply_lower_columns_in_place(X, g[c][:, None].copy())
+            found[c] = linalg.multiply_lower_columns_in_place(X, v, transposed=True)[:, 0]
+        return found
+
     def divergence(self) -> float:
         """``sum_c KL(N(mu_c, M_c^-1) || N(0, I))``."""
         traces = linalg.inner(self.roots, self.roots) + linalg.inner(self.means, self.means)
@@ -114,6 +122,20 @@ class WeightPosterior:
         """``X_c U`` and its columns' squared norms, the variances of ``u^T w_c``."""
         V = linalg.multiply_lower_columns_in_place(self.roots[c], U.copy())
         return V, np.einsum("ij,ij->j", V, V)
+
+    def new_weights(self, L: Array) -> Array:
+        """``L^-T mu_c``, (m, C): the means at new inputs are ``k(Z, x)^T`` of these."""
+        return linalg.solve_lower_columns_in_place(L, self.means.T.copy(), transposed=True)
+
+    def explained_precisions(self, L: Array) -> Array:
+        """``L^-T (I - M_c^-1) L^-1 = R_c``, (C, m, m): variances are ``k(x, x) - k^T R_c k``."""
+        found = np.empty_like(self.roots)
+        for R, root in zip(found, self.roots, strict=True):
+            R[:] = -linalg.product(np.ascontiguousarray(root.T), root)
+            R.flat[:: len(R) + 1] += 1.0
+            for _ in range(2):
+                R[:] = linalg.solve_lower_columns_in_place(L, R, transposed=True).T
+        return found
 
     def marginals(self, L: Array, K_cross: Array, k_diag: Array) -> tuple[Array, Array, Array]:
         """Means and variances of ``u^T w_c``, (k, C), and remainders' variances, (k,)."""
@@ -157,6 +179,15 @@ class WeightPrediction:
         mean, own, delta = self.q.marginals(self.L, K_cross, k_diag)
         return mean[:, 0], own[:, 0] + delta
 
+    @property
+    def new_weights(self) -> Array:
+        """As `WeightPosterior.new_weights`, (m,)."""
+        return self.q.new_weights(self.L)[:, 0]
+
+    def explained_precision(self) -> Array:
+        """As `WeightPosterior.explained_precisions`, (m, m)."""
+        return np.asarray(self.q.explained_precisions(self.L)[0])
+
     def draws(
         self, K_cross: Array, k_diag: Array, n_samples: int, rng: np.random.RandomState
     ) -> Array:
@@ -173,9 +204,26 @@ class ClassWeightPrediction:
     L: Array
 
     def predict(self, K_cross: Array, k_diag: Array) -> tuple[Array, Array]:
-        """Means (k, C) and covariances (k, C, C) of the classes; see `WeightPrediction.predict`."""
-        mean, own, delta = self.q.marginals(self.L, K_cross, k_diag)
+        """Means (k, C) and covariances (k, C, C) of the classes; ``k(Z, x)`` is kept.
+
+        A row's bits depend on others as in `WeightPrediction.predict`.
+        """
+        mean, own, delta = self.q.marginals(self.L, K_cross.copy(), k_diag)
         return mean, (own + delta[:, None])[:, :, None] * np.eye(mean.shape[1])
+
+    @property
+    def mean_weights(self) -> Array:
+        """As `WeightPosterior.new_weights`, (m, C)."""
+        return self.q.new_weights(self.L)
+
+    def explained_precisions(self) -> Array:
+        """As `WeightPosterior.explained_precisions`, of all classes together, (m, C, m, C)."""
+        own = self.q.explained_precisions(self.L)
+        C, m = own.shape[:2]
+        found = np.zeros((m, C, m, C))
+        for c, one in enumerate(own):
+            found[:, c, :, c] = one
+        return found
 
     def draws(
         self, K_cross: Array, k_diag: Array, n_samples: int, rng: np.random.RandomState

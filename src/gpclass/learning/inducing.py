@@ -11,8 +11,9 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
 from gpclass.blocks.base import SIZE
 from gpclass.inference.basis import Basis, features
-from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks, cavities
+from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks
 from gpclass.inference.joint import Softmax
+from gpclass.inference.row_sums import cavities
 from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
 from gpclass.inference.weights import (
     ClassWeightPrediction,

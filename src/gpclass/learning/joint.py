@@ -61,6 +61,11 @@ class JointProblem(Problem):
         jitters = [self.jitter_of(kernel) for kernel in self.kernels]
         return self.prior_form.make(self.kernels, self.n_classes, self.inputs, jitters)
 
+    @property
+    def points(self) -> Any:
+        """Inputs that `cross` has covariances with: the rows."""
+        return self.inputs
+
     def infer(self, prior: JointPrior, init: Any) -> Any:
         """Approximation of the joint posterior, by the scheme."""
         return self.scheme.infer(self, prior, init)

@@ -24,7 +24,7 @@ from gpclass.priors import Dense, Prior, PriorForm
 Array = NDArray[np.float64]
 
 # What a tolerance of EP's is multiplied by for the variational method by blocks of rows.
-LOOSER: Final = 1e-2
+LOOSER: Final = 1e-3
 
 
 class Evaluation(NamedTuple):

@@ -12,13 +12,14 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from scipy.special import erfcx
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.logit import Logit
 from gpclass.likelihoods.normal import HAZARD_AT_ZERO, ROOT_TWO, clipped
 from gpclass.likelihoods.probit import Probit
 from gpclass.likelihoods.results import Array, ExpectedLogProb
+from gpclass.linalg import blocks
 
 # Spacing of the nodes up to the first deviation; both change by GROWTH from level to level.
 SPACING: Final = 0.8
@@ -27,9 +28,18 @@ GROWTH: Final = 1.25
 # Deviations of f beyond which, or below which, the sums are left to quadrature: there nodes are
 # many, or differences of slopes over the deviation rounding.
 LEVELS: Final = 12
+DONE: Final = -1.0
 NARROW: Final = 1e-4
 # Half-range in deviations: exp(-30) is 1e-13.
 REACH: Final = 7.7
+# The rule of `_probit_of_wide`: spacing of its nodes up to about BEND, from where they are spread,
+# to FAR below zero; for deviations from WIDE_FROM to WIDE_TO, and means not below LOW of them.
+WIDE: Final = 0.8
+BEND: Final = 8.0
+FAR: Final = 1.2e4
+WIDE_FROM: Final = 3.0
+WIDE_TO: Final = 1e3
+LOW: Final = -3.0
 # Elements of the (rows, nodes) arrays worked on together: 256 KB each.
 CHUNK: Final = 32_768
 
@@ -71,11 +81,54 @@ def _nodes(level: int) -> tuple[Array, Array]:
     return np.asarray(z, dtype=float), weights / weights.sum()
 
 
+@cache
+def _far_nodes() -> tuple[Array, Array]:
+    """Nodes x of f, and what is left of ``log Phi(x)`` without `_smooth`, times their weights.
+
+    It falls off on the right and grows like ``-log |x|`` on the left, where the nodes are spread.
+    """
+    first, last = (np.arcsinh(x / BEND) * BEND // WIDE for x in (-FAR, 12.0))
+    t = WIDE * np.arange(first, last + 1)
+    x = BEND * np.sinh(t / BEND)
+    rest = log_ndtr(x) - _smooth(x, np.ones_like(x))[0]
+    return x, np.asarray(WIDE * np.cosh(t / BEND) * rest)
+
+
+def _smooth(t: Array, w: Array) -> tuple[Array, Array, Array]:
+    """``E[-min(x, 0)^2 / 2]`` for ``x ~ N(t, w)``, and its derivatives by t and w."""
+    root = np.sqrt(w)
+    a = t / root
+    below, density = ndtr(-a), np.exp(-0.5 * a * a) / np.sqrt(2.0 * np.pi)
+    pull = t * below - root * density
+    return -0.5 * (t * pull + w * below), -pull, -0.5 * below
+
+
+def _probit_of_wide(t: Array, var: Array) -> tuple[Array, Array, Array]:
+    """``E[log Phi(f)]`` for ``f ~ N(t, var)``, and its derivatives; for `WIDE_FROM` and wider.
+
+    The nodes are the same for all rows, which need the Gaussian's density there alone.
+    """
+    x, rest = _far_nodes()
+    value, by_mean, by_variance = _smooth(t, var + 1.0)
+    for rows in blocks(len(t), max(1, CHUNK // len(x))):
+        sd = np.sqrt(var[rows])
+        z = (x - t[rows, None]) / sd[:, None]
+        density = np.exp(-0.5 * z * z)
+        density *= rest / (np.sqrt(2.0 * np.pi) * sd[:, None])
+        total = density.sum(axis=1)
+        density *= z
+        value[rows] += total
+        by_mean[rows] += density.sum(axis=1) / sd
+        by_variance[rows] += (np.einsum("ij,ij->i", density, z) - total) / (2.0 * var[rows])
+    return value, by_mean, by_variance
+
+
 def expected_log_prob(likelihood: Likelihood, y: Array, mean: Array, var: Array) -> ExpectedLogProb:
     """``E[log p(y|f)]`` for ``f ~ N(mean, var)``, all (n,), and its derivatives by both.
 
-    The derivatives are those of the sum itself. Likelihoods other than the probit and the logit,
-    and variances beyond 120 or below 1e-8, are left to their own ``expected_log_prob``.
+    The derivatives are those of the sum itself. Likelihoods other than the probit and the logit
+    and variances below 1e-8, or of the logit beyond 120, are left to their own
+    ``expected_log_prob``.
 
     Examples
     --------
@@ -93,7 +146,12 @@ def expected_log_prob(likelihood: Likelihood, y: Array, mean: Array, var: Array)
     level = np.ceil(np.log(np.maximum(sd, DEVIATION) / DEVIATION) / np.log(GROWTH))
     level[sd < NARROW] = LEVELS + 1
     found = ExpectedLogProb(np.empty(len(t)), np.empty(len(t)), np.empty(len(t)))
-    for one in np.unique(level):
+    if isinstance(likelihood, Probit):
+        wide = np.flatnonzero((sd >= WIDE_FROM) & (sd <= WIDE_TO) & (t >= LOW * sd))
+        value, slope, found.d_var[wide] = _probit_of_wide(t[wide], var[wide])
+        found.value[wide], found.d_mean[wide] = np.minimum(value, 0.0), y[wide] * slope
+        level[wide] = DONE
+    for one in np.unique(level[level != DONE]):
         members = np.flatnonzero(level == one)
         if one > LEVELS:
             own = likelihood.expected_log_prob(y[members], mean[members], var[members])

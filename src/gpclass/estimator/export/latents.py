@@ -23,7 +23,7 @@ def binary_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> tuple[st
 
 def class_nodes(graph: Graph, problem: Any, posterior: Any, Z: str) -> Latents:
     """Means of the classes' latents at new rows, and variances of their differences."""
-    X, C = np.asarray(problem.inputs), problem.n_classes
+    X, C = np.asarray(problem.points), problem.n_classes
     n = len(X)
     made = [cross_nodes(graph, kernel, X, Z) for kernel in problem.kernels]
     own = [diagonal_nodes(graph, kernel, X, Z) for kernel in problem.kernels]

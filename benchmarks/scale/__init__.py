@@ -1,0 +1,1 @@
+"""Large tables: ours with inducing points beside what others take there."""

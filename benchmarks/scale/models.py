@@ -1,0 +1,145 @@
+"""What is compared on large tables, each at its documented settings."""
+
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from benchmarks.scale.tables import Split
+from experiments.quality.models import columns, with_categories, with_named_levels
+from gpclass import GaussianProcessClassifier
+
+# Seconds of learning so far, CPU seconds of all threads so far, probabilities of the test rows and
+# their classes.
+Answer = tuple[float, float, Any, Any]
+SUBSAMPLE: Final = 2000
+
+
+def _fitted(model: Any, split: Split, X: Any = None, y: Any = None) -> Iterator[Answer]:
+    start, cpu = time.perf_counter(), time.process_time()
+    model.fit(split.X if X is None else X, split.y if y is None else y)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    yield seconds, cpu, model.predict_proba(split.X_test), model.classes_
+
+
+def ours(split: Split, m: int) -> Iterator[Answer]:
+    """The default with inducing points, the variational form."""
+    model = GaussianProcessClassifier(inference="vi", inducing=m, random_state=0, verbose=1)
+    yield from _fitted(model, split)
+
+
+def ours_fitc(split: Split, m: int) -> Iterator[Answer]:
+    """The default with inducing points: EP on FITC."""
+    yield from _fitted(GaussianProcessClassifier(inducing=m, random_state=0, verbose=1), split)
+
+
+def exact(split: Split, m: int) -> Iterator[Answer]:
+    """The exact default on a subsample."""
+    rows = np.random.default_rng(0).permutation(len(split.y))[:SUBSAMPLE]
+    X = split.X.iloc[rows] if hasattr(split.X, "iloc") else split.X[rows]
+    yield from _fitted(GaussianProcessClassifier(verbose=1), split, X, split.y[rows])
+
+
+def logistic(split: Split, m: int) -> Iterator[Answer]:
+    """Logistic regression on standardised and one-hot columns."""
+    yield from _fitted(_with_columns(split, LogisticRegression(max_iter=1000)), split)
+
+
+def boosting(split: Split, m: int) -> Iterator[Answer]:
+    """scikit-learn's histogram gradient boosting."""
+    model: Any = HistGradientBoostingClassifier(random_state=0)
+    if hasattr(split.X, "columns"):
+        model.set_params(categorical_features="from_dtype")
+        model = make_pipeline(FunctionTransformer(with_categories), model)
+    yield from _fitted(model, split)
+
+
+def catboost(split: Split, m: int) -> Iterator[Answer]:
+    """CatBoost."""
+    maker = import_module("catboost").CatBoostClassifier
+    arguments: dict[str, Any] = {
+        "verbose": False,
+        "random_seed": 0,
+        "thread_count": 2,
+        "allow_writing_files": False,
+    }
+    if hasattr(split.X, "columns"):
+        levels = [c for c in split.X.columns if split.X[c].dtype == object or _is_text(split.X[c])]
+        model = make_pipeline(
+            FunctionTransformer(with_named_levels), maker(cat_features=levels, **arguments)
+        )
+    else:
+        model = maker(**arguments)
+    yield from _fitted(model, split)
+
+
+def gpboost(split: Split, m: int) -> Iterator[Answer]:
+    """GPBoost's Gaussian process with FITC and Laplace's method; two classes."""
+    gpb = import_module("gpboost")
+    scaler = columns() if hasattr(split.X, "columns") else None
+    X, X_test = _as_numbers(scaler, split)
+    classes, y = np.unique(split.y, return_inverse=True)
+    if len(classes) > 2:
+        raise ValueError("GPBoost has Gaussian processes of two classes only")
+    start, cpu = time.perf_counter(), time.process_time()
+    model = gpb.GPModel(
+        gp_coords=X,
+        cov_function="matern_ard",
+        cov_fct_shape=2.5,
+        likelihood="bernoulli_probit",
+        gp_approx="fitc",
+        num_ind_points=m,
+        seed=0,
+    )
+    model.fit(y=y.astype(float))
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    p = model.predict(gp_coords_pred=X_test, predict_response=True, predict_var=False)["mu"]
+    yield seconds, cpu, np.stack([1.0 - p, p], axis=1), classes
+
+
+def svgp(split: Split, m: int) -> Iterator[Answer]:
+    """GPyTorch's SVGP as in its documentation: Adam at 0.01, batches of 1024; after each epoch."""
+    from benchmarks.scale.svgp import learn
+
+    scaler = columns() if hasattr(split.X, "columns") else None
+    X, X_test = _as_numbers(scaler, split)
+    classes, y = np.unique(split.y, return_inverse=True)
+    for seconds, cpu, P in learn(X, y, X_test, len(classes), m):
+        yield seconds, cpu, P, classes
+
+
+def _as_numbers(scaler: Any, split: Split) -> tuple[Any, Any]:
+    if scaler is not None:
+        X = scaler.fit_transform(split.X)
+        return X, scaler.transform(split.X_test)
+    centre, width = split.X.mean(axis=0), split.X.std(axis=0)
+    if split.X.shape[1] > 100:  # grey values have one scale
+        width = np.full_like(width, np.sqrt(np.mean(width**2)))
+    width[width == 0.0] = 1.0
+    return (split.X - centre) / width, (split.X_test - centre) / width
+
+
+def _with_columns(split: Split, model: Any) -> Any:
+    return make_pipeline(columns(), model) if hasattr(split.X, "columns") else model
+
+
+def _is_text(column: Any) -> bool:
+    return str(column.dtype) in ("str", "string", "category")
+
+
+MODELS: Final[dict[str, Callable[[Split, int], Iterator[Answer]]]] = {
+    "gpclass": ours,
+    "gpclass, EP on FITC": ours_fitc,
+    "gpclass, exact on 2,000 rows": exact,
+    "logistic regression": logistic,
+    "histogram boosting": boosting,
+    "CatBoost": catboost,
+    "GPBoost": gpboost,
+    "GPyTorch SVGP": svgp,
+}

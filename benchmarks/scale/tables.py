@@ -1,0 +1,95 @@
+"""Large tables, each with the division into training and test rows that is stated with it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+
+class Split(NamedTuple):
+    """Raw rows to learn from and to judge by, and what is known of the best possible."""
+
+    X: Any
+    y: Any
+    X_test: Any
+    y_test: Any
+    about: str
+
+
+def _folder() -> Path:
+    folder = os.environ.get("GPCLASS_DATA")
+    if not folder:
+        raise FileNotFoundError("set GPCLASS_DATA to the folder that has the tables")
+    return Path(folder)
+
+
+def sines(n: int = 50_000, n_test: int = 20_000) -> Split:
+    """``y = sign(2 sin x1 + x2 x3 + noise / 2)`` of ten normal columns."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n + n_test, 10))
+    f = 2.0 * np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    y = np.where(f + 0.5 * rng.standard_normal(len(X)) > 0, 1, -1)
+    about = "Generated; seven of the ten columns say nothing. The best possible log loss is 0.167."
+    return Split(X[:n], y[:n], X[n:], y[n:], about)
+
+
+def skin() -> Split:
+    """A fifth of the distinct colours are test rows, with all their copies."""
+    frame = pd.read_csv(_folder() / "skin_segmentation.csv.gz")
+    colours = frame.groupby(["B", "G", "R"], sort=True).ngroup().to_numpy()
+    rng = np.random.default_rng(0)
+    test = rng.permutation(colours.max() + 1)[colours] < 0.2 * (colours.max() + 1)
+    rows = rng.permutation(len(frame))
+    frame, test = frame.iloc[rows], test[rows]
+    X, y = frame[["B", "G", "R"]], frame["class"].to_numpy()
+    about = (
+        "UCI's skin segmentation. Colours are repeated, so that a random division would show the "
+        "test rows while learning: a fifth of the 51,433 distinct colours are the test rows."
+    )
+    return Split(X[~test], y[~test], X[test], y[test], about)
+
+
+def flights() -> Split:
+    """Fifteen minutes late or more? January to October for learning, then two months."""
+    frame = pd.read_csv(_folder() / "nycflights13_flights.csv.gz").dropna(subset="arr_delay")
+    planes = pd.read_csv(_folder() / "nycflights13_planes.csv.gz").set_index("tailnum")
+    dates = pd.to_datetime(frame[["year", "month", "day"]])
+    minutes = frame.sched_dep_time // 100 * 60 + frame.sched_dep_time % 100
+    arrival = frame.sched_arr_time // 100 * 60 + frame.sched_arr_time % 100
+    X = frame[["carrier", "origin", "dest", "distance"]].assign(
+        day_of_year=dates.dt.dayofyear,
+        weekday=dates.dt.day_name(),
+        departure=minutes,
+        arrival=arrival,
+        age=2013 - frame.tailnum.map(planes.year),
+        maker=frame.tailnum.map(planes.manufacturer),
+        seats=frame.tailnum.map(planes.seats),
+    )
+    y = np.where(frame.arr_delay >= 15, "late", "in time")
+    test = (frame.month > 10).to_numpy()
+    rows = np.random.default_rng(0).permutation(int((~test).sum()))
+    about = (
+        "nycflights13: arrival 15 minutes late or more, by what is known the day before. January "
+        "to October for learning, November and December for the test."
+    )
+    return Split(X[~test].iloc[rows], y[~test][rows], X[test], y[test], about)
+
+
+def mnist() -> Split:
+    """The usual division, grey values from 0 to 1."""
+    with np.load(_folder() / "mnist.npz") as file:
+        data = {key: file[key] for key in file.files}
+    X, X_test = (data[key].reshape(-1, 784) / 255.0 for key in ("X_train", "X_test"))
+    about = "60,000 and 10,000 digits of 784 grey values; ten classes."
+    return Split(X, data["y_train"], X_test, data["y_test"], about)
+
+
+TABLES: Final[dict[str, Callable[[], Split]]] = {
+    "sines": sines,
+    "skin": skin,
+    "flights": flights,
+    "mnist": mnist,
+}

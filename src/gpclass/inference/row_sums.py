@@ -1,0 +1,125 @@
+"""Sums over a block of rows that the variational bound and its gradient are made of."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpclass import linalg
+from gpclass.blocks import Block
+from gpclass.inference.basis import Basis, Features, features
+from gpclass.inference.row_terms import RowTerms
+from gpclass.inference.weights import WeightPosterior
+from gpclass.kernels import n_free, pullback_cross, pullback_diagonal
+from gpclass.linalg import Array
+
+
+class RowSums(NamedTuple):
+    """Sums over rows at a posterior: the bound's data term, A (C, m, m) and c (C, m).
+
+    ``A_c = sum_i tau_ic u_i u_i^T`` has lower triangles, ``c_c = sum_i w_i dE_i/dm_ic u_i``.
+    """
+
+    value: float
+    A: Array
+    c: Array
+
+
+class Spread(NamedTuple):
+    """A block's features, and the variances (b, C) of its latents."""
+
+    U: Array
+    variance: Array
+    y: Any
+    weights: Array
+
+
+def spread(part: Features, q: WeightPosterior) -> Spread:
+    """Variances of the latents under a posterior, in O(b m^2) a class."""
+    own = [q.explained(part.U, c)[1] for c in range(len(q.means))]
+    variance = np.stack(own, axis=1) + part.delta[:, None]
+    return Spread(part.U, variance, part.y, part.weights)
+
+
+def slope_sums(part: Spread, terms: RowTerms, means: Array) -> tuple[float, Array]:
+    """Value and c of `RowSums` for weights of these means, in O(b m) a class."""
+    value, by_mean, _ = terms(part.y, linalg.product(means, part.U).T, part.variance)
+    slopes = part.weights[:, None] * by_mean
+    return float(part.weights @ value), linalg.product(part.U, slopes).T
+
+
+def row_sums(part: Spread, terms: RowTerms, means: Array) -> RowSums:
+    """`RowSums` of a block for weights of these means."""
+    value, by_mean, by_variance = terms(part.y, linalg.product(means, part.U).T, part.variance)
+    tau = -2.0 * part.weights[:, None] * by_variance
+    out = np.empty_like(part.U)
+    A = np.stack([_weighted_gram(part.U, tau[:, c], out) for c in range(len(means))])
+    slopes = part.weights[:, None] * by_mean
+    return RowSums(float(part.weights @ value), A, linalg.product(part.U, slopes).T)
+
+
+def bound_sums(part: Features, terms: RowTerms, q: WeightPosterior) -> RowSums:
+    """`RowSums` of a block at a posterior."""
+    return row_sums(spread(part, q), terms, q.means)
+
+
+def cavities(
+    block: Block, count: Array, basis: Basis, terms: RowTerms, q: WeightPosterior
+) -> tuple[Array, Array]:
+    """Latent means and variances (b, C) of rows without one of ``count`` copies of their own site.
+
+    The site is taken from ``u^T w``; infinite or NaN where that has no proper rest.
+    """
+    part = features(block, basis)
+    mean = linalg.product(q.means, part.U).T
+    own = np.stack([q.explained(part.U, c)[1] for c in range(len(q.means))], axis=1)
+    _, by_mean, by_variance = terms(part.y, mean, own + part.delta[:, None])
+    share = (part.weights / count)[:, None]
+    tau = -2.0 * share * by_variance
+    nu = share * by_mean + tau * mean
+    left = 1.0 - own * tau
+    left[left <= 0.0] = np.nan
+    return (mean - own * nu) / left, own / left + part.delta[:, None]
+
+
+def _weighted_gram(U: Array, s: Array, out: Array) -> Array:
+    """Lower triangle of ``U diag(s) U^T``; ``out``, of the shape of U, is overwritten."""
+    A = np.zeros((len(U), len(U)))
+    root = np.sqrt(np.abs(s))
+    for sign in (1.0, -1.0):
+        of_sign = sign * s > 0.0
+        if of_sign.any():
+            np.multiply(U, np.where(of_sign, root, 0.0), out=out)
+            linalg.add_row_crossings(A, out, sign)
+    return A
+
+
+def gradient_sums(
+    part: Features, basis: Basis, terms: RowTerms, q: WeightPosterior
+) -> tuple[Array, Array]:
+    """Gradients of a block's part of the bound, q fixed: by the kernel's theta but for k(Z, Z).
+
+    The second is by the likelihood's own theta. Rows are taken so many at a time that the products
+    of all classes together are no larger than U.
+    """
+    n_latents, kernel = len(q.means), basis.kernel
+    by_kernel, by_likelihood = np.zeros(n_free(kernel)), np.zeros(0)
+    for rows in linalg.blocks(len(part.y), -(-len(part.y) // n_latents)):
+        X, U = part.X[rows], np.ascontiguousarray(part.U[:, rows])
+        y, weights = part.y[rows], part.weights[rows][:, None]
+        mean = linalg.product(q.means, U).T
+        products, own = zip(*(q.explained(U, c) for c in range(n_latents)), strict=True)
+        variance = np.stack(own, axis=1) + part.delta[rows][:, None]
+        _, by_mean, by_variance = terms(y, mean, variance)
+        by_variance = weights * by_variance
+        G = linalg.product(np.ascontiguousarray(q.means.T), (weights * by_mean).T.copy())
+        for c, V in enumerate(products):
+            linalg.multiply_lower_columns_in_place(q.roots[c], V, transposed=True)
+            V -= U
+            V *= 2.0 * by_variance[:, c]
+            G += V
+        linalg.solve_many_columns_in_place(basis.L, G, transposed=True)
+        by_kernel += pullback_cross(kernel, basis.Z, X, G)
+        by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
+        slopes = terms.likelihood_gradient(y, mean, variance) @ weights[:, 0]
+        by_likelihood = slopes + by_likelihood if len(by_likelihood) else slopes
+    return by_kernel, by_likelihood
