@@ -26,7 +26,15 @@ class NotEnoughMemoryError(MemoryError):
     """
 
 
+class ClusterLostError(RuntimeError):
+    """A Dask cluster has no workers, or does not answer; what was learnt so far is in a checkpoint.
+
+    The message says for how long it was waited for.
+    """
+
+
 __all__ = [
+    "ClusterLostError",
     "ConvergenceWarning",
     "CostWarning",
     "JitterWarning",

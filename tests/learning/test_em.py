@@ -269,7 +269,9 @@ def test_the_report_of_a_run():
     seen = []
     problem = make_problem(EP(), Probit())
     starts = starts_of(problem, 2)
-    em = ExpectationMaximisation().learn(problem, starts, progress=seen.append)
+    em = ExpectationMaximisation().learn(
+        problem, starts, progress=lambda value, theta=None: seen.append(value)
+    )
     assert seen == [value for run in em.runs for value in run.trace]
     for start, run in zip(starts, em.runs, strict=True):
         np.testing.assert_array_equal(run.start, start)

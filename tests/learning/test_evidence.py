@@ -356,7 +356,10 @@ def test_progress_is_reported(n_jobs):
     problem = make_problem(1.0 * RBF(1.0))
     seen = []
     learned = MaximiseEvidence().learn(
-        problem, starts_of(problem, 1), n_jobs=n_jobs, progress=seen.append
+        problem,
+        starts_of(problem, 1),
+        n_jobs=n_jobs,
+        progress=lambda value, theta=None: seen.append(value),
     )
     if n_jobs == 1:
         assert seen == [value for run in learned.runs for value in run.trace]

@@ -1,6 +1,5 @@
 """What the commands do; the heavy imports are inside them, so that ``gpclass --help`` is quick."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typer.core import TyperGroup
 
 from gpclass._version import __version__
 from gpclass.app.explorer.serve import explore
+from gpclass.app.fitting import fit
 from gpclass.app.options import (
     DATA_SETS,
     Data,
@@ -31,6 +31,7 @@ from gpclass.app.options import (
     Sep,
     Target,
     given,
+    print_json,
     reading,
 )
 from gpclass.app.reproduce import reproduce
@@ -71,6 +72,7 @@ app = typer.Typer(
 
 app.command()(reproduce)
 app.command(epilog=DATA_SETS)(explore)
+app.command(epilog=DATA_SETS)(fit)
 
 
 def _print_version(show: bool) -> None:
@@ -89,10 +91,6 @@ def _common(
     ] = False,
 ) -> None:
     pass
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(content, indent=2, allow_nan=False))
 
 
 @app.command(epilog=DATA_SETS)
@@ -159,72 +157,13 @@ def evaluate(
             name: None if path is None else str(path)
             for name, path in (("picture", picture), ("report", report))
         }
-        _print_json(about | comparison.to_dict() | shown)
+        print_json(about | comparison.to_dict() | shown)
         return
     _print_table(title, comparison)
     if picture is not None:
         print(f"picture: {picture}")
     if report is not None:
         print(f"report: {report}")
-
-
-@app.command(epilog=DATA_SETS)
-def fit(
-    data: Data,
-    out: Annotated[Path, typer.Option(help="The model file to write, ending in .skops.")],
-    target: Target = None,
-    ids: Ids = None,
-    sep: Sep = None,
-    encoding: Encoding = None,
-    as_json: Json = False,
-    seed: Seed = 0,
-    likelihood: Likelihood = None,
-    inference: Inference = None,
-    multi_class: MultiClass = None,
-    restarts: Restarts = None,
-    n_jobs: Jobs = None,
-) -> None:
-    """Fit the classifier to a table and save it."""
-    from gpclass.app.datasets import load_dataset
-    from gpclass.app.evaluation import check_classes
-    from gpclass.app.model_file import require_skops, save_model
-    from gpclass.app.tables import check_output
-    from gpclass.estimator.classifier import GaussianProcessClassifier
-
-    options = given(likelihood, inference, multi_class, restarts, n_jobs)
-    require_skops()
-    if out.suffix != ".skops":
-        raise ValueError(f"the model file {out} must end in .skops.")
-    check_output(out, Path(data))
-    dataset = load_dataset(data, target, reading(sep, encoding, ids))
-    classes = check_classes(dataset.y, name=dataset.target)
-    X = dataset.X
-    classifier = GaussianProcessClassifier(random_state=seed, verbose=1).set_params(**options)
-    start = time.perf_counter()
-    classifier.fit(X, dataset.y)
-    seconds = time.perf_counter() - start
-    save_model(classifier, dataset.target, out)
-    evidence = float(classifier.log_marginal_likelihood_value_)
-    if as_json:
-        _print_json(
-            {
-                "model": str(out),
-                "bytes": out.stat().st_size,
-                "data": dataset.name,
-                "target": dataset.target,
-                "rows": len(X),
-                "features": list(dataset.feature_names),
-                "classes": classes.tolist(),
-                "kernel": str(classifier.kernel_),
-                "log_evidence": evidence,
-                "seconds": seconds,
-            }
-        )
-        return
-    print(f"{len(X)} rows, {X.shape[1]} features, classes {', '.join(map(str, classes))}")
-    print(f"kernel on the encoded columns: {classifier.kernel_}")
-    print(f"log evidence {evidence:.2f} nats, {seconds:.1f} s")
-    print(f"model: {out} ({out.stat().st_size / 1000:.0f} kB)")
 
 
 @app.command()
@@ -276,7 +215,7 @@ def predict(
     write_table(table, out)
     counts = {name: int((chosen == name).sum()) for name in names}
     if as_json:
-        _print_json(
+        print_json(
             {
                 "predictions": str(out),
                 "model": str(model),

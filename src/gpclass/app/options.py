@@ -1,5 +1,6 @@
 """The options of the commands, and what they mean to the parts; nothing heavy is imported."""
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -75,6 +76,11 @@ def given(*values: Any) -> dict[str, Any]:
             f"take one of {', '.join(INFERENCES)}, or sample in Python (docs/troubleshooting.md)."
         )
     return chosen
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Print a result for programs."""
+    print(json.dumps(content, indent=2, allow_nan=False))
 
 
 def reading(sep: str | None, encoding: str | None, ids: list[str] | None = None) -> "Reading":

@@ -34,12 +34,12 @@ def check_suffix(path: Path) -> None:
         raise ValueError(f"{path} is not a file that ends in {', '.join(SUFFIXES)}.")
 
 
-def require(module: str, need: str) -> Any:
+def require(module: str, need: str, extra: str = "gpclass[cli]") -> Any:
     """Return a module, or raise an ImportError with the pip line to type."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"{need}; install it with: pip install 'gpclass[cli]'") from error
+        raise ImportError(f"{need}; install it with: pip install '{extra}'") from error
 
 
 def require_pandas() -> Any:

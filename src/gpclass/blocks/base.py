@@ -1,18 +1,20 @@
 """What every collection of rows answers: sums over its blocks, blocks made of them, a sample."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.linalg import Array
+from gpclass.linalg import Array, blocks
 
 # What is summed over blocks: arrays and numbers, the same shapes from every block.
 Summands = tuple[Any, ...]
 
+# Rows of a block: products of 4096 x 500 numbers run at full speed, and 16 MB are little memory.
+SIZE: Final = 4096
 # Sums that a node of the tree adds: on a cluster, how many m x m matrices come together at once.
 ARITY: Final = 8
 
@@ -38,7 +40,7 @@ class RowBlocks(ABC):
     Attributes
     ----------
     sizes : tuple of int
-        Rows of each block.
+        Rows of each block; on a cluster, of each of its parts, which are several blocks.
     """
 
     sizes: tuple[int, ...]
@@ -107,6 +109,12 @@ def tree_sum(parts: Iterable[Summands]) -> Summands:
         put(nodes.pop(level)[0], level + 1)
     ((total, _),) = nodes.values()
     return total
+
+
+def divided(block: Block, size: int) -> Iterator[Block]:
+    """A block in blocks of at most ``size`` rows, which are views of it."""
+    for part in blocks(len(block.y), size):
+        yield Block(*(one[part] for one in block))
 
 
 def concatenated(blocks: Iterable[Block]) -> Block:

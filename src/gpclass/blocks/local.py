@@ -6,11 +6,10 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gpclass.blocks.base import Block, RowBlocks, Summands, chosen, tree_sum
+from gpclass.blocks.base import SIZE, Block, RowBlocks, Summands, chosen, divided, tree_sum
 from gpclass.linalg import Array, blocks
 
-# Rows of a block, and bytes that derived blocks may hold.
-SIZE: Final = 4096
+# Bytes that one set of derived blocks may hold.
 BUDGET: Final = 1e9
 
 
@@ -56,8 +55,7 @@ class LocalBlocks(RowBlocks):
         self.sizes = tuple(part.stop - part.start for part in blocks(len(y), size))
 
     def __iter__(self) -> Iterator[Block]:
-        for part in blocks(self.n_rows, self._size):
-            yield Block(*(one[part] for one in self._rows))
+        return divided(self._rows, self._size)
 
     @property
     def held(self) -> bool:

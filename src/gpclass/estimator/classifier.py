@@ -1,6 +1,7 @@
 """The estimator: scikit-learn's interface around the parts, and the only object that changes."""
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
@@ -17,11 +18,12 @@ from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
 from gpclass.estimator.inducing import inducing_points
 from gpclass.estimator.inputs import (
     CovarianceMatrix,
-    inputs_of,
     is_precomputed,
     takes_vectors,
     with_any_table,
 )
+from gpclass.estimator.inputs.collections import is_collection
+from gpclass.estimator.lazy import lazily, refuse_collection
 from gpclass.estimator.learnt import Learnt
 from gpclass.estimator.model import check_sample_count
 from gpclass.estimator.prediction import (
@@ -32,8 +34,7 @@ from gpclass.estimator.prediction import (
 )
 from gpclass.estimator.questions import Questions
 from gpclass.estimator.settings import PartSettings
-from gpclass.estimator.weights import used_rows
-from gpclass.kernels import from_recipe, to_recipe
+from gpclass.estimator.training import training_table
 from gpclass.learning import HyperPrior
 
 Array = NDArray[np.float64]
@@ -115,6 +116,9 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         Processes for restarts or binary problems. The result does not depend on it.
     verbose : int, default=0
         1 shows on stderr how far learning is, and about how long it will go on.
+    checkpoint : str or path, default=None
+        A file in which learning notes the best hyperparameters so far; with ``warm_start`` a fit
+        begins at those that are there. For one problem: two classes, or a joint model.
 
     Attributes
     ----------
@@ -188,6 +192,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -207,6 +212,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -253,18 +259,16 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
             copy_X_train=self.copy_X_train,
             categorical_features=self.categorical_features,
         )
-        inputs = inputs_of(self.kernel, X)
-        X, y = inputs.fit(seen, X, y)
-        rows = used_rows(X, y, sample_weight, self.class_weight)
-        X = inputs.rescale(X, rows.used)
+        inputs, X, y, rows, source = training_table(self, parts, seen, X, y, sample_weight)
         names = getattr(seen, "feature_names_in_", None)
         shared = getattr(inputs, "shared", None)
         kernels = starting_kernels(
             self.kernel, X if rows.used is None else X[rows.used], names, shared
         )
         seed = seed_of(self.random_state) if self.inducing is not None else 0
-        points = inducing_points(self.inducing, inputs, seen, len(rows.codes), seed)
-        division = divide(parts, kernels, X, rows, inducing=points is not None)
+        n_rows = len(rows.codes) if source is None else source.n_rows
+        points = inducing_points(self.inducing, inputs, seen, n_rows, seed)
+        division = divide(parts, kernels, X, rows, inducing=points is not None).over(source)
         models, report = learn_models(self, division, parts.learner, points)
         warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))
 
@@ -289,6 +293,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
     def _at(self, X: Any) -> tuple[Any, Any, int, Any]:
         """What was learnt, and new rows as the kernels take them."""
         check_is_fitted(self, "models_")
+        refuse_collection(X)
         X = self._inputs.transform(self, X)
         return self.models_, self._decomposition, self.n_classes_, X
 
@@ -300,6 +305,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         P : ndarray of shape (m, C)
             Columns in the order of ``classes_``; rows sum to one.
         """
+        if is_collection(X):
+            return lazily(self, "predict_proba", X)  # type: ignore[no-any-return]
         return class_probabilities(*self._at(X), self.temperature_)
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -312,11 +319,13 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
 
     def decision_function(self, X: Any) -> Array:
         """Log odds of the second class, (m,), or log probabilities of more than two, (m, C)."""
-        log_p = self.predict_log_proba(X)
+        log_p = class_log_probabilities(*self._at(X), self.temperature_)
         return np.asarray(log_p[:, 1] - log_p[:, 0]) if self.n_classes_ == 2 else log_p
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row, shape (m,)."""
+        if is_collection(X):
+            return lazily(self, "predict", X)  # type: ignore[no-any-return]
         scores = self.decision_function(X)
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
@@ -380,15 +389,6 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
             )
         check_sample_count(n_samples)
         return class_samples(*learnt, int(n_samples), check_random_state(random_state))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is saved: the kernel that was given as plain data."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        return state | {"kernel": to_recipe(self.kernel)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was saved."""
-        super().__setstate__(state | {"kernel": from_recipe(state["kernel"])})
 
     def __sklearn_tags__(self) -> Any:
         """Say what the estimator takes."""

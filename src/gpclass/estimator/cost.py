@@ -13,7 +13,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from gpclass.blocks.local import BUDGET, SIZE
+from gpclass.blocks.base import SIZE
+from gpclass.blocks.local import BUDGET
 from gpclass.estimator.inducing import InducingPoints
 from gpclass.estimator.memory import free_memory
 from gpclass.estimator.progress import duration

@@ -1,9 +1,11 @@
 """How a table becomes problems: one of all classes, or several binary ones."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
+from gpclass.blocks import RowBlocks
 from gpclass.estimator.arguments import Parts
 from gpclass.estimator.weights import Rows
 from gpclass.inference import Variational
@@ -27,6 +29,13 @@ class Division(NamedTuple):
     problems: list[Problem]
     names: list[str]
     kernel_a_class: bool
+
+    def over(self, source: RowBlocks | None) -> "Division":
+        """Of one problem, whose rows are the ``source``; what it has in memory is a sample."""
+        if source is None:
+            return self
+        held = [one for one in self.problems if isinstance(one, InducingProblem)]
+        return self._replace(problems=[replace(one, source=source) for one in held])
 
 
 def divide(

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.bounds import warn_of_bounds
+from gpclass.estimator.checkpoint import Checkpoint
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
 from gpclass.estimator.inducing import InducingPoints, first_learner
@@ -85,11 +86,18 @@ def learn_models(
         inits = [_sites_for(problem, model) for problem, model in zip(problems, last, strict=True)]
         for start, problem, model in zip(starts, problems, last, strict=True):
             start[0] = _theta_for(problem, model)
+    checkpoint = Checkpoint.of(estimator, problems)
+    resumed = checkpoint.theta() if checkpoint is not None and estimator.warm_start else None
+    if resumed is not None:
+        starts[0][0] = resumed
     learners = [_with_hyperprior(estimator, learner, problem) for problem in problems]
     runs: list[ReportedRun] = []
-    with EvidenceProgress(int(estimator.verbose), cost.evaluations) as progress:
-        learn = partial(learn_all, n_jobs=estimator.n_jobs, progress=progress.update)
-        if points is not None and points.chosen_again(learner):
+    source = getattr(problems[0], "source", None)
+    passes = None if source is None else lambda: int(source.passes)
+    with EvidenceProgress(int(estimator.verbose), cost.evaluations, passes) as progress:
+        update = progress.update if checkpoint is None else checkpoint.after(progress.update)
+        learn = partial(learn_all, n_jobs=estimator.n_jobs, progress=update)
+        if points is not None and points.chosen_again(learner) and resumed is None:
             few = points.placed(points.leading(problems), starts)
             first = learn(
                 [first_learner(one) for one in learners], few, starts, _fitting(few, inits)

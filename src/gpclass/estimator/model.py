@@ -124,7 +124,7 @@ class Model(ABC):
         if one_copy and given is not None and (given > 1.0).any():
             return self._found_left_out(copies_of(given))
         if self._left_out is None:
-            self._left_out = self._found_left_out(np.ones(self.problem.n_rows))
+            self._left_out = self._found_left_out(np.ones(len(self.own_classes)))
         return self._left_out
 
     def _found_left_out(self, count: Array) -> Array:

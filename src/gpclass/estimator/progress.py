@@ -84,13 +84,16 @@ class EvidenceProgress:
     """Counts the evaluations of the evidence; shown unless ``verbose`` is 0.
 
     ``expected`` is the usual number of evaluations, from which the time that is left is estimated.
-    An interrupted fit says how many evaluations it has made.
+    ``passes`` answers how many passes over the rows there were, where these lie on a cluster. An
+    interrupted fit says how many evaluations it has made.
     """
 
-    def __init__(self, verbose: int, expected: int = 0) -> None:
+    def __init__(
+        self, verbose: int, expected: int = 0, passes: Callable[[], int] | None = None
+    ) -> None:
         self.count = 0
         self.best = -float("inf")
-        self._expected = expected
+        self._expected, self._passes = expected, passes
         self._start = self._last = time.perf_counter()
         self._line = LiveLine(self._text, shown=bool(verbose))
 
@@ -99,8 +102,8 @@ class EvidenceProgress:
         self._line.__enter__()
         return self
 
-    def update(self, log_evidence: float) -> None:
-        """Count one evaluation."""
+    def update(self, log_evidence: float, theta: object = None) -> None:
+        """Count one evaluation; theta is not looked at."""
         self.count += 1
         self._last = time.perf_counter()
         self.best = max(self.best, log_evidence)
@@ -108,12 +111,15 @@ class EvidenceProgress:
     def _text(self) -> str:
         seconds = time.perf_counter() - self._start
         if self.count == 0:
-            return f"learning by the evidence ({duration(seconds)})"
+            return f"learning by the evidence ({duration(seconds)}){self._passes_text()}"
         rest = left(self._last - self._start, self.count, self._expected)
         return (
             f"evidence evaluation {self.count} ({duration(seconds)}{rest}): best log evidence "
-            f"{self.best:.6g}"
+            f"{self.best:.6g}{self._passes_text()}"
         )
+
+    def _passes_text(self) -> str:
+        return "" if self._passes is None else f", {self._passes()} passes over the rows"
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Leave the last line standing."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gpclass.blocks import AbsentBlocks
 from gpclass.estimator.binary_model import BinaryModel
 from gpclass.estimator.classifier import GaussianProcessClassifier
 from gpclass.estimator.decomposition import DECOMPOSITIONS
@@ -66,7 +67,7 @@ def trusted_types() -> list[str]:
         *METHODS.values(),
         VariationalByBlocks,
     )
-    kept = (Sites, ClassSites, Samples, WeightSites)
+    kept = (Sites, ClassSites, Samples, WeightSites, AbsentBlocks)
     priors = (Dense, Inducing, DenseClasses, Precomputed, Mislabelled, *LIKELIHOODS.values())
     types: list[Any] = [*estimator, *models, *problems, *learners, *inference, *kept, *priors]
     return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in types)

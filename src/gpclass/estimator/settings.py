@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 from sklearn.base import BaseEstimator
 
 from gpclass.inference import METHODS
+from gpclass.kernels import from_recipe, to_recipe
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.montecarlo import MonteCarlo
 
@@ -51,6 +52,15 @@ class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ha
             if changes:
                 setattr(self, name, _changed(self, name, changes))
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: the kernel that was given as plain data."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        return state | {"kernel": to_recipe(self.kernel)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was saved."""
+        super().__setstate__(state | {"kernel": from_recipe(state["kernel"])})
 
 
 def _settings(estimator: BaseEstimator, name: str) -> dict[str, Any]:

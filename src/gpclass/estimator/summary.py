@@ -37,7 +37,14 @@ def _table(model: BaseEstimator) -> str:
     counts = np.bincount(model.y_train_[model.y_train_ >= 0], minlength=model.n_classes_)
     classes = listed(f"{label} ({n})" for label, n in zip(model.classes_, counts, strict=True))
     columns = f" of {model.n_features_in_} columns" if hasattr(model, "n_features_in_") else ""
-    return f"{len(model.y_train_)} rows{columns}: {classes}"
+    n, kept = model.models_[0].problem.n_rows, len(model.y_train_)
+    sample = f" (of which {kept} are kept)" if _is_sample(model) and n > kept else ""
+    return f"{n if sample else kept} rows{sample}{columns}: {classes}"
+
+
+def _is_sample(model: BaseEstimator) -> bool:
+    """Whether the training rows in memory are a sample of a collection."""
+    return getattr(model.models_[0].problem, "source", None) is not None
 
 
 def _inference(model: BaseEstimator) -> str:
@@ -74,7 +81,8 @@ def _evidence(model: BaseEstimator) -> str:
         return text
     share = np.bincount(codes) / len(codes)
     alone = float(share @ np.log(share))
-    return f"{text}, {evidence / len(codes):.3f} a row (class frequencies alone: {alone:.3f})"
+    n = model.models_[0].problem.n_rows
+    return f"{text}, {evidence / n:.3f} a row (class frequencies alone: {alone:.3f})"
 
 
 def _columns(model: BaseEstimator, kernel: Kernel, X: Any) -> Iterator[str]:

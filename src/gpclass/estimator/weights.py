@@ -41,14 +41,19 @@ def used_rows(
     weights = row_weights(X, y, sample_weight, class_weight)
     used = None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
     classes, codes = np.unique(y if used is None else y[used], return_inverse=True)
+    check_classes(classes, len(codes), some_left_out=used is not None)
+    return Rows(weights, used, classes, codes)
+
+
+def check_classes(classes: NDArray[Any], n_rows: int, *, some_left_out: bool) -> None:
+    """Refuse one class, and as `check_target`."""
     if len(classes) < 2:
         raise ValueError(
             "GaussianProcessClassifier requires 2 or more distinct classes; got "
             f"{len(classes)} class (only {classes.tolist()})"
-            + ("" if used is None else " among the rows of positive weight")
+            + (" among the rows of positive weight" if some_left_out else "")
         )
-    check_target(len(classes), len(codes))
-    return Rows(weights, used, classes, codes)
+    check_target(len(classes), n_rows)
 
 
 def check_target(n_classes: int, n_rows: int, name: str = "y") -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass.blocks import Block, LocalBlocks, RowBlocks
-from gpclass.blocks.local import SIZE
+from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
+from gpclass.blocks.base import SIZE
 from gpclass.inference.basis import Basis, features
 from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks
 from gpclass.inference.joint import Softmax
@@ -80,11 +80,21 @@ class InducingProblem(Problem):
                 "or take multi_class='one_vs_rest', which can have one a class"
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields; of a source its size alone."""
+        state = super().__getstate__()
+        if self.source is not None:
+            state["source"] = AbsentBlocks(self.source.sizes)
+        return state
+
     @cached_property
     def blocks(self) -> RowBlocks:
         """The rows in blocks."""
-        if self.source is not None:
-            return self.source
+        return self.in_memory if self.source is None else self.source
+
+    @cached_property
+    def in_memory(self) -> RowBlocks:
+        """The rows in memory: all, or a sample of the source."""
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
         return LocalBlocks(self.inputs, self.y, weights)
 
@@ -154,7 +164,7 @@ class InducingProblem(Problem):
 
     def trace_left(self, most: int) -> float:
         """Part of the variance that the points leave in the mean of (at most so many) rows."""
-        part = features(self.blocks.sample(most, 0), self.basis)
+        part = features(self.in_memory.sample(most, 0), self.basis)
         return float(part.delta.sum() / diagonal(self.kernel, part.X).sum())
 
     def prior(self) -> Basis:
@@ -179,11 +189,7 @@ class InducingProblem(Problem):
         return self.posterior(prior, sites)
 
     def cavities(self, q: WeightPosterior, count: Array) -> tuple[Array, Array]:
-        """Latent means and variances (n, C) of each row without one of its ``count`` copies."""
-        if self.source is not None:
-            raise ValueError(
-                "leave-one-out needs the rows in memory, and this model was fitted to a collection"
-            )
+        """Latent means and variances (n, C) of rows in memory without one of ``count`` copies."""
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
         X, found = self.inputs, []
         for part in blocks(len(self.y), SIZE):

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gpclass.learning.problem import Evaluation, Problem
 
 Array = NDArray[np.float64]
-Progress = Callable[[float], None]
+# Called with the evidence of an evaluation, and theta where it is the best so far.
+Progress = Callable[..., None]
 
 
 @final
@@ -139,7 +140,8 @@ class Learner(ABC):
         n_jobs : int, default=None
             Runs at a time; the result does not depend on it.
         progress : callable, default=None
-            Called with the evidence after each evaluation (each run, where runs are parallel).
+            Called with the evidence after each evaluation (each run, where runs are parallel), and
+            with theta as a second argument, or None where it is not the best so far.
 
         Raises
         ------

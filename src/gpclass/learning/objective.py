@@ -99,7 +99,7 @@ class Objective:
         if self.best is None or point.value > self.best.value:
             self.best = point
         if self.progress is not None:
-            self.progress(point.log_evidence)
+            self.progress(point.log_evidence, point.theta if self.best is point else None)
         return point
 
     def log_density(self, theta: Array) -> tuple[float, Array]:

@@ -74,31 +74,37 @@ class MixedTable(Inputs):
         # numbers are finite, so infinity can stand for "missing", and is equal to itself
         marked = np.where(np.isnan(X), np.inf, X)
         rows = np.unique(marked if used is None else marked[used], axis=0)
-        numeric, exponents, centres, scales = [], [], [], []
-        self.gaps: list[int] = []
-        self.codes: list[Array] = []
-        for j, kind in enumerate(self.kinds):
-            known = rows[np.isfinite(rows[:, j]), j]
-            codes = np.unique(rows[:, j]) if kind == "levels" else np.empty(0)
-            self.codes.append(codes[: len(codes) if len(codes) > 1 else 0])
-            if kind == "levels" or not known.size:
-                continue
-            if known.size < len(rows):
-                self.gaps.append(j)
-            if known.min() < known.max():
-                # by powers of two nothing is rounded, and no sum or square overflows
-                exponent = -np.frexp(np.abs(known).max())[1]
-                unit = np.ldexp(known, exponent)
-                centre = unit.mean()
-                centre += (unit - centre).mean()
-                numeric.append(j)
-                exponents.append(exponent)
-                centres.append(centre)
-                scales.append(np.sqrt(np.mean((unit - centre) ** 2)))
-        self.numeric: list[int] = numeric
-        self.exponents = np.array(exponents, dtype=np.int64)
+        known = np.isfinite(rows)
+        low = np.where(known, rows, np.inf).min(axis=0)
+        high = np.where(known, rows, -np.inf).max(axis=0)
+        columns = range(rows.shape[1])
+        self.arrange(low, high, ~known.all(axis=0), [np.unique(rows[:, j]) for j in columns])
+        centres, scales = [], []
+        for j, exponent in zip(self.numeric, self.exponents, strict=True):
+            unit = np.ldexp(rows[known[:, j], j], exponent)
+            centre = unit.mean()
+            centre += (unit - centre).mean()
+            centres.append(centre)
+            scales.append(np.sqrt(np.mean((unit - centre) ** 2)))
         self.centres, self.scales = np.array(centres), np.array(scales)
         return self._matrix(X)
+
+    def arrange(self, low: Array, high: Array, gaps: NDArray[np.bool_], codes: list[Array]) -> None:
+        """Which columns the matrix has, by extremes, gaps and codes of the raw ones, (d,) each.
+
+        Of a column without any entry ``low`` is infinite.
+        """
+        levels = [kind == "levels" for kind in self.kinds]
+        self.codes: list[Array] = [
+            one if is_level and len(one) > 1 else np.empty(0)
+            for one, is_level in zip(codes, levels, strict=True)
+        ]
+        numbers = [j for j, is_level in enumerate(levels) if not is_level and low[j] <= high[j]]
+        self.gaps: list[int] = [j for j in numbers if gaps[j]]
+        self.numeric: list[int] = [j for j in numbers if low[j] < high[j]]
+        # by powers of two nothing is rounded, and no sum or square overflows
+        largest = np.maximum(np.abs(low[self.numeric]), np.abs(high[self.numeric]))
+        self.exponents = -np.frexp(largest)[1].astype(np.int64)
 
     def transform(self, estimator: BaseEstimator, X: Any) -> Any:
         """Rows of the matrix for a new table.
@@ -111,10 +117,43 @@ class MixedTable(Inputs):
         if names and is_frame(table) and set(names) <= set(table.columns):
             table = table[names]
         validate_data(estimator, table, skip_check_array=True, reset=False)
-        columns = zip(self.kinds, columns_of(table), self.levels, strict=True)
-        raw = self._stacked([_read_as(*one) for one in columns], len(table))
+        raw = self.read_known(table)
         check_array(raw, ensure_all_finite="allow-nan", estimator=estimator, input_name="X")
         return self._matrix(raw)
+
+    def read_known(self, table: Any) -> Array:
+        """Numbers, NaN where missing, and codes of levels, of columns whose kinds are known."""
+        columns = zip(self.kinds, columns_of(table), self.levels, strict=True)
+        return self._stacked([_read_as(*one) for one in columns], len(table))
+
+    def survey(
+        self, estimator: BaseEstimator, X: Any, forced: list[int]
+    ) -> list[tuple[Any, set[str], set[str], int]]:
+        """Name, kind, levels and number of known entries of each column of a part of a table.
+
+        Columns that are ``forced`` have levels.
+        """
+        table = as_table(X, estimator)
+        validate_data(estimator, table, skip_check_array=True)
+        columns = columns_of(table)
+        chosen = _chosen(getattr(estimator, "categorical_features", "from_dtype"), columns)
+        found = []
+        for j, (column, has) in enumerate(zip(columns, chosen, strict=True)):
+            kind, values, levels = _kind_of(column, True if j in forced else has)
+            named = has is None  # text that names rows is refused, unless it was asked for
+            known = int(np.sum(values < len(levels))) if kind == "levels" and named else -1
+            found.append((column.name, {kind}, set(levels), known))
+        return found
+
+    @staticmethod
+    def check_names_of_rows(name: Any, n_levels: int, n_known: int) -> None:
+        """Refuse text that has another value in nearly every row; ``n_known`` < 0: it may."""
+        if n_known >= 0 and n_levels >= max(FEWEST_NAMES, SHARE_OF_NAMES * n_known):
+            raise ValueError(
+                f"X has the text column {name!r} with {n_levels} different values in "
+                f"{n_known} rows: it seems to name the rows, which says nothing of new ones. Leave "
+                "it out, make numbers or dates of it, or name it in categorical_features."
+            )
 
     def column_names(self, levels: bool = True) -> list[str]:
         """Names of the columns of the matrix; x0, x1 and so on where the table has none.
@@ -267,23 +306,24 @@ def _chosen(asked: Any, columns: list[Column]) -> list[bool | None]:
 
 def _learnt(column: Column, has_levels: bool | None) -> tuple[str, Array, list[str]]:
     """Kind of a training column, its numbers or codes, and its levels."""
+    kind, values, levels = _kind_of(column, has_levels)
+    if kind == "levels" and has_levels is None:
+        known = int(np.sum(values < len(levels)))
+        MixedTable.check_names_of_rows(column.name, len(levels), known)
+    return kind, values, levels
+
+
+def _kind_of(column: Column, has_levels: bool | None) -> tuple[str, Array, list[str]]:
     found = None if has_levels else as_numbers(column)
     if found is not None:
         kind, values = found
         return ("nothing" if np.isnan(values).all() else kind), values, []
     texts = as_texts(column)
-    known = [text for text in texts if text is not None]
-    levels = sorted(set(known))
+    levels = sorted({text for text in texts if text is not None})
     if has_levels is False:
         raise ValueError(
-            f"X has text in the column {column.name!r} (such as {known[0]!r}), which is none of "
+            f"X has text in the column {column.name!r} (such as {levels[0]!r}), which is none of "
             "those that categorical_features names."
-        )
-    if has_levels is None and len(levels) >= max(FEWEST_NAMES, SHARE_OF_NAMES * len(known)):
-        raise ValueError(
-            f"X has the text column {column.name!r} with {len(levels)} different values in "
-            f"{len(known)} rows: it seems to name the rows, which says nothing of new ones. Leave "
-            "it out, make numbers or dates of it, or name it in categorical_features."
         )
     return "levels", _codes(texts, levels), levels
 
