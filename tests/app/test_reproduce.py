@@ -29,6 +29,16 @@ def test_one_experiment(tmp_path):
     }  # fmt: skip
 
 
+def test_pages_are_written_of_what_is_on_record(tmp_path):
+    call("rw06-3.4", "--quick", "--out", tmp_path)
+    page = tmp_path / "rw06-3.4.md"
+    page.unlink()
+    done = call("--all", "--pages", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert page.is_file()
+    assert f"rw06-3.5 is not on record in {tmp_path}" in done.output
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [

@@ -102,7 +102,10 @@ def reproduce(
 
     if pages:
         for one in wanted:
-            finish(read_run(one, folder))
+            if everything and not (folder / f"{one.name}.json").is_file():
+                print(f"gpclass: {one.name} is not on record in {folder}", file=sys.stderr)
+            else:
+                finish(read_run(one, folder))
         return
     try:
         runs = run(wanted, "quick" if quick else "full", load, folder / "cache", finish, jobs)

@@ -58,7 +58,8 @@ def read_run(experiment: Experiment, folder: Path) -> Run:
         If there is no record.
     """
     record = json.loads((folder / f"{experiment.name}.json").read_text(encoding="utf-8"))
-    wanted = {piece.name: plain(piece.arguments) for piece in experiment.pieces(record["size"])}
+    pieces = experiment.pieces(record["size"])
+    wanted = {piece.name: _rounded(plain(piece.arguments)) for piece in pieces}
     run = Run(experiment, record["size"], wanted)
     for name, arguments in wanted.items():
         piece = record["pieces"].get(name)
@@ -149,7 +150,7 @@ def _page(
     yield f"## {title}\n\n{_cells(record['cells'])}"
     reasons = [cell for cell in record["cells"] if cell.get("remark")]
     if reasons:
-        yield "### What is not matched, and why\n\n" + "\n".join(map(_reason, reasons))
+        yield "### What is not matched, and why\n\n" + _reasons([("", cell) for cell in reasons])
     if tables:
         yield "## Tables"
     for key, (caption, head, rows) in tables.items():
@@ -215,13 +216,13 @@ def _summary(records: list[dict[str, Any]], missing: list[str]) -> Iterator[str]
         yield f"Comparisons of our own, for which no number is published:\n\n{_table(own)}"
     for verdict in (Verdict.MISSED, Verdict.NEAR):
         reasons = [
-            f"- {record['experiment']}, {_reason(cell)[2:]}"
+            (f"{record['experiment']}, ", cell)
             for record in records
             for cell in record["cells"]
             if cell.get("verdict") == verdict.value
         ]
         if reasons:
-            yield f"## What is {verdict.value}\n\n" + "\n".join(reasons)
+            yield f"## What is {verdict.value}\n\n{_reasons(reasons)}"
     if missing:
         yield "Not run here yet: " + ", ".join(missing) + "."
     names = "\n".join(record["experiment"] for record in records)
@@ -260,10 +261,17 @@ def _ours(cell: dict[str, Any]) -> str:
     return text
 
 
-def _reason(cell: dict[str, Any]) -> str:
-    published = number(cell["published"], cell["resolution"])
-    text = f"- {cell['row']}, {cell['column']}: published {published}, ours {_ours(cell) or 'none'}"
-    return text + (f". {cell['remark']}" if cell.get("remark") else "")
+def _reasons(cells: list[tuple[str, dict[str, Any]]]) -> str:
+    """A line a remark, with the cells (and what their names begin with) that it is about."""
+    about: dict[str, list[str]] = {}
+    for name, cell in cells:
+        published = number(cell["published"], cell["resolution"])
+        text = f"{name}{cell['row']}, {cell['column']}: published {published}, "
+        about.setdefault(cell.get("remark", ""), []).append(f"{text}ours {_ours(cell) or 'none'}")
+    return "\n".join(
+        f"- {'; '.join(texts)}" + (f". {remark}" if remark else "")
+        for remark, texts in about.items()
+    )
 
 
 def number(value: float | bool, step: float) -> str:
