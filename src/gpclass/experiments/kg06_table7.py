@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpclass.experiments.form import Experiment, Found, Piece, Place, Results, Size
 from gpclass.experiments.kg06_methods import (
+    NEIGHBOURS,
     classical_errors,
     em_ep,
     fit,
     multiple,
+    neighbours,
     single,
     spread_over_columns,
 )
@@ -54,6 +56,20 @@ def classical(frame: Any, name: str, draw: int, folds_run: int) -> dict[str, lis
     return errors
 
 
+def neighbours_as_they_are(
+    frame: Any, name: str, draw: int, folds_run: int
+) -> dict[str, list[float]]:
+    """Nearest neighbours by the columns as they are."""
+    table, wanted = KG06_CLASSES[name].read(frame), range(folds_run)
+    found = list(folds_of(table, draw, wanted, scaled=False))
+    return {
+        f"{method}, columns as they are": [
+            error_rate(neighbours(fold, k, draw), fold.y_test) for fold in found
+        ]
+        for method, k in (("1-NN", (1,)), ("k-NN", NEIGHBOURS))
+    }
+
+
 def em_ep_rows(frame: Any, name: str, draw: int, fold: int) -> dict[str, Any]:
     """GPC-EP(s,soft), then GPC-EP(m,soft) from where it ended, on one fold."""
     (part,) = folds_of(KG06_CLASSES[name].read(frame), draw, [fold])
@@ -90,9 +106,9 @@ def pieces(size: Size) -> Iterable[Piece]:
         for draw in range(1 if quick else DRAWS):
             arguments = {"name": name, "draw": draw}
             key = f"{name} {draw}"
-            yield Piece(
-                f"classical {key}", classical, {**arguments, "folds_run": count}, data, 60.0
-            )
+            whole = {**arguments, "folds_run": count}
+            yield Piece(f"classical {key}", classical, whole, data, 60.0)
+            yield Piece(f"neighbours {key}", neighbours_as_they_are, whole, data, 10.0)
             if draw < (1 if quick else EP_DRAWS[name]):
                 for method in JOINT:
                     more = {"method": method, **arguments, "wanted": list(range(count))}
@@ -113,7 +129,7 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
         name = next(one for one in KG06_CLASSES if f" {one} " in piece)
         kind, _, rest = piece.partition(f" {name} ")
         draw = rest.split()[0]
-        if kind == "classical":
+        if kind in ("classical", "neighbours"):
             for row, errors in result.items():
                 add(row, name, draw, errors)
         elif kind == "EM-EP":
@@ -164,8 +180,10 @@ EXPERIMENT = Experiment(
     found=found,
     figures=figures,
     remarks={
-        "1-NN": "the paper does not say how columns were scaled.",
-        "k-NN": "the paper does not say how columns were scaled, nor the range of k.",
+        "1-NN": "the paper does not say how columns were scaled; see the row of the columns as "
+        "they are.",
+        "k-NN": "the paper does not say how columns were scaled; see the row of the columns as "
+        "they are.",
         "": "not known. The paper's one division into folds may lie outside of the range of "
         "ours, and neither scaling nor the treatment of missing entries is printed.",
     },
