@@ -173,6 +173,19 @@ USES: Final = {
 }
 
 
+# Of probabilities: its key, that of the sampling's own, how it is written, and what it is.
+MEASURES: Final[dict[str, tuple[str, str, Callable[[float], str], str]]] = {
+    "largest": ("largest", "largest_error", "{:.4f}".format, "largest errors of probabilities"),
+    "mean": ("mean", "mean_error", "{:.4f}".format, "mean errors of probabilities"),
+    "KL": (
+        "kl",
+        "kl_of_noise",
+        lambda kl: f"{1e3 * kl:.3f}",
+        "mean KL divergences of probabilities, in thousandths of a nat",
+    ),
+}
+
+
 def tables(results: Results) -> Mapping[str, Table]:
     """Errors of evidences and probabilities, and for each method the largest."""
     three, strong = problems(results), problems(results, [STRONGEST])
@@ -186,12 +199,12 @@ def tables(results: Results) -> Mapping[str, Table]:
             ("rows", "σ_f", "log evidence", *labels),
             [[f"{one.name}, {one.found['n']}", *_evidence(one, labels)] for one in mine],
         )
-        made[f"predictions {likelihood}"] = (
-            f"Errors of probabilities with the {likelihood}: the largest, the mean, and the mean "
-            "KL divergence in thousandths of a nat:",
-            ("new rows", "σ_f", "of the sampling", *own),
-            [_predictions(one, own) for one in mine],
-        )
+        for error, (key, sampled, form, caption) in MEASURES.items():
+            made[f"{error} {likelihood}"] = (
+                f"With the {likelihood}, {caption}:",
+                ("new rows", "σ_f", "of the sampling", *own),
+                [_predictions(one, own, key, sampled, form) for one in mine],
+            )
     on_line = [one for one in problems(results, LINE) if one.name == LINE_SET]
     on_line.sort(key=lambda one: list(LIKELIHOODS).index(one.likelihood))
     made["line"] = (
@@ -225,17 +238,15 @@ def _evidence(one: Problem, labels: Iterable[str]) -> list[str]:
     return [f"{one.deviation:g}", estimate_text(one.found["truth"]), *errors]
 
 
-def _predictions(one: Problem, labels: Iterable[str]) -> list[str]:
+def _predictions(
+    one: Problem, labels: Iterable[str], key: str, sampled: str, form: Callable[[float], str]
+) -> list[str]:
     noise, methods = one.found["sampling"], one.found["methods"]
-
-    def cell(largest: float, mean: float, kl: float) -> str:
-        return f"{largest:.4f}, {mean:.4f}, {1e3 * kl:.3f}"
-
     return [
         f"{one.name}, {one.found['n_new']}",
         f"{one.deviation:g}",
-        cell(noise["largest_error"], noise["mean_error"], noise["kl_of_noise"]),
-        *(cell(*(methods[label][key] for key in ("largest", "mean", "kl"))) for label in labels),
+        form(noise[sampled]),
+        *(form(methods[label][key]) for label in labels),
     ]
 
 

@@ -206,6 +206,10 @@ def found(results: Results) -> Mapping[Place, Found | float | bool]:
     return cells
 
 
+# Of probabilities.
+ERRORS: Final = ("largest error", "mean error")
+
+
 def tables(results: Results) -> Mapping[str, Table]:
     """Errors of every problem, and annealing from the prior."""
     rows, strong = [], []
@@ -219,21 +223,20 @@ def tables(results: Results) -> Mapping[str, Table]:
                 estimate_text(one["truth"]),
                 METHODS[likelihood],
                 signed(method["error"]),
-                _errors(method["largest"], method["mean"]),
-                _errors(noise["largest_error"], noise["mean_error"]),
+                *_errors(method["largest"], method["mean"]),
+                *_errors(noise["largest_error"], noise["mean_error"]),
             ]
         )
         if "variational" in one:
             errors = _errors(one["variational"]["largest"], one["variational"]["mean"])
-            rows.append(["", "", "", "", "variational marginals", "", errors, ""])
+            rows.append(["", "", "", "", "variational marginals", "", *errors, "", ""])
         if "truth_from_prior" in one:
             strong.append([likelihood, name, *from_prior_cells(one)])
     head = ("model", "rows", "σ_f", "log evidence", "method", "its error, nats")
     return {
         "truth": (
-            "The log evidence and its standard error; errors of the method; of probabilities the "
-            "largest and the mean:",
-            (*head, "error of probabilities", "of the sampling"),
+            "The log evidence and its standard error, errors of the method, and of the sampling:",
+            (*head, *ERRORS, *(f"{one}, of the sampling" for one in ERRORS)),
             rows,
         ),
         "from the prior": (
@@ -251,8 +254,8 @@ def tables(results: Results) -> Mapping[str, Table]:
     }
 
 
-def _errors(largest: float, mean: float) -> str:
-    return f"{largest:.4f}, {mean:.4f}"
+def _errors(largest: float, mean: float) -> tuple[str, str]:
+    return f"{largest:.4f}", f"{mean:.4f}"
 
 
 SETTINGS: Final = """\
