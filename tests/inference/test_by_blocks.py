@@ -10,12 +10,12 @@ from tests.helpers import slow
 from gpclass.blocks import LocalBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import Outcome, Variational
-from gpclass.inference.basis import Basis
 from gpclass.inference.by_blocks import VariationalByBlocks
 from gpclass.inference.row_terms import BinaryTerms, SoftmaxTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.kernels import cross, evaluate
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from gpclass.priors.basis import Basis
 
 LIKELIHOODS = {"probit": Probit(), "logit": Logit(), "threshold": NoisyThreshold(0.1)}
 

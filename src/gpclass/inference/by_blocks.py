@@ -24,13 +24,14 @@ from gpclass import linalg
 from gpclass.blocks import RowBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
-from gpclass.inference.basis import Basis, features
+from gpclass.inference.features import features
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_sums import RowSums, gradient_sums
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weight_steps import History, WeightState, longest_step
 from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.linalg import Array
+from gpclass.priors.basis import Basis
 
 # Digits of the bound that a sum over many rows may lose.
 NOISE: Final = 1e-13

@@ -6,11 +6,12 @@ import numpy as np
 
 from gpclass import linalg
 from gpclass.blocks import Block
-from gpclass.inference.basis import Basis, Features, features
+from gpclass.inference.features import Features, features
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weights import WeightPosterior
 from gpclass.kernels import n_free, pullback_cross, pullback_diagonal
 from gpclass.linalg import Array
+from gpclass.priors.basis import Basis
 
 
 class RowSums(NamedTuple):
@@ -35,8 +36,7 @@ class Spread(NamedTuple):
 
 def spread(part: Features, q: WeightPosterior) -> Spread:
     """Variances of the latents under a posterior, in O(b m^2) a class."""
-    own = [q.explained(part.U, c)[1] for c in range(len(q.means))]
-    variance = np.stack(own, axis=1) + part.delta[:, None]
+    variance = q.explained_variances(part.U) + part.delta[:, None]
     return Spread(part.U, variance, part.y, part.weights)
 
 
@@ -71,7 +71,7 @@ def cavities(
     """
     part = features(block, basis)
     mean = linalg.product(q.means, part.U).T
-    own = np.stack([q.explained(part.U, c)[1] for c in range(len(q.means))], axis=1)
+    own = q.explained_variances(part.U)
     _, by_mean, by_variance = terms(part.y, mean, own + part.delta[:, None])
     share = (part.weights / count)[:, None]
     tau = -2.0 * share * by_variance
