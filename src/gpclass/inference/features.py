@@ -20,6 +20,11 @@ class Features(NamedTuple):
     y: Any
     weights: Array
 
+    def of(self, rows: slice) -> "Features":
+        """Those of some of the rows."""
+        U = np.ascontiguousarray(self.U[:, rows])
+        return Features(self.X[rows], U, self.delta[rows], self.y[rows], self.weights[rows])
+
 
 def features(block: Block, basis: Basis) -> Features:
     """Features of a block of rows."""
