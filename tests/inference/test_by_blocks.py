@@ -1,6 +1,7 @@
 """Variational inference with inducing points, by blocks of rows."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from tests.helpers import slow
 from gpclass.blocks import LocalBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import Outcome, Variational
-from gpclass.inference.basis import Basis
 from gpclass.inference.by_blocks import VariationalByBlocks
+from gpclass.inference.row_sums import gradient_sums
 from gpclass.inference.row_terms import BinaryTerms, SoftmaxTerms
+from gpclass.inference.weight_steps import WeightState
 from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.kernels import cross, evaluate
 from gpclass.likelihoods import Logit, NoisyThreshold, Probit
+from gpclass.priors.basis import Basis
 
 LIKELIHOODS = {"probit": Probit(), "logit": Logit(), "threshold": NoisyThreshold(0.1)}
 
@@ -103,6 +106,26 @@ def test_how_rows_are_split_and_ordered_does_not_matter(terms):
         assert other.log_evidence == pytest.approx(one.log_evidence, abs=1e-8)
         for a, b in zip(one.gradients, other.gradients, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_latents", [1, 3])
+def test_one_pass_gives_the_sums_of_a_step_and_the_gradient(n_latents):
+    X, y = table(90)
+    terms = BinaryTerms(Probit()) if n_latents == 1 else SoftmaxTerms(3)
+    classes = y if n_latents == 1 else np.digitize(X[:, 0], [-0.5, 0.5])
+    kernel, Z = 1.5 * RBF(1.2), X[:12]
+    found = fit(kernel, Z, X, classes, terms)
+    both = found.rows.reduce(gradient_sums, found.basis, terms, found.posterior)
+    for one, alone in zip(both[:3], found.sums, strict=True):
+        np.testing.assert_allclose(one, alone, atol=1e-9)
+    # a start that is one step away: its pass finds the gradients as well
+    near = found.sites.scaled(1.0 + 1e-4)
+    promise = WeightState.of(found.rows, terms, near).promise()
+    again = fit(kernel, Z, X, classes, terms, init=near, tol=0.2 * promise)
+    assert again.n_iter == 2
+    assert again.slopes is not None
+    for one, alone in zip(again.gradients, replace(again, slopes=None).gradients, strict=True):
+        np.testing.assert_array_equal(one, alone)
 
 
 def test_weights_are_repetition_and_zero_leaves_a_row_out():

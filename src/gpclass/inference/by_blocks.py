@@ -24,18 +24,21 @@ from gpclass import linalg
 from gpclass.blocks import RowBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
-from gpclass.inference.basis import Basis, features
+from gpclass.inference.features import features
 from gpclass.inference.method import check_limits
 from gpclass.inference.row_sums import RowSums, gradient_sums
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weight_steps import History, WeightState, longest_step
 from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.linalg import Array
+from gpclass.priors.basis import Basis
 
 # Digits of the bound that a sum over many rows may lose.
 NOISE: Final = 1e-13
 # The shortest step that is tried.
 SHORTEST: Final = 1e-6
+# Times the tolerance from which a step leads below it: not always from 100 (measured on sines).
+NEAR: Final = 10.0
 # So many steps that do not halve what is promised, or lower the bound, are a sign of swinging.
 SLOW: Final = 4
 
@@ -60,6 +63,8 @@ class BlockApproximation:
     terms : RowTerms
     sums : RowSums
         At the posterior.
+    slopes : tuple of ndarray or None
+        Sums over rows of the gradients, where the last pass has found them; else one more does.
     """
 
     posterior: WeightPosterior
@@ -71,6 +76,7 @@ class BlockApproximation:
     rows: RowBlocks
     terms: RowTerms
     sums: RowSums
+    slopes: tuple[Array, Array] | None
 
     def __repr__(self) -> str:
         """One line: the fields hold matrices."""
@@ -91,9 +97,11 @@ class BlockApproximation:
 
     @cached_property
     def gradients(self) -> tuple[Array, Array]:
-        """Gradients of the bound by the kernel's theta and by the likelihood's, in one pass."""
+        """Gradients of the bound by the kernel's theta and by the likelihood's."""
         q, L = self.posterior, self.basis.L
-        by_kernel, by_likelihood = self.rows.reduce(gradient_sums, self.basis, self.terms, q)
+        by_kernel, by_likelihood = (
+            self.slopes or self.rows.reduce(gradient_sums, self.basis, self.terms, q)[3:]
+        )
         P = np.zeros_like(L)
         for mu, X, A, c in zip(q.means, q.roots, self.sums.A, self.sums.c, strict=True):
             full = A.copy()
@@ -175,7 +183,9 @@ class VariationalByBlocks:
                     step = min(step, whole)
                 sites = history.leads_to(state, step)
                 inner = self.mean_steps if slow >= SLOW else 0
-                there = _tried(known, terms, sites, inner, max(self.tol, 1e-2 * promise))
+                # what is so near needs one step more: its pass finds the gradients as well
+                last = basis if slow < SLOW and promise <= NEAR * self.tol else None
+                there = _tried(known, terms, sites, inner, max(self.tol, 1e-2 * promise), last)
                 passes += there is not None
                 if there is not None and there.bound >= state.bound - noise:
                     state, step, before = there, min(whole, 2.0 * step), promise
@@ -184,16 +194,30 @@ class VariationalByBlocks:
                     step *= 0.5 if len(history.found) == 1 else 1.0
                     history = History()
         return BlockApproximation(
-            state.q, state.sites, state.bound, outcome, passes, basis, known, terms, state.sums
+            state.q,
+            state.sites,
+            state.bound,
+            outcome,
+            passes,
+            basis,
+            known,
+            terms,
+            state.sums,
+            state.slopes,
         )
 
 
 def _tried(
-    rows: RowBlocks, terms: RowTerms, sites: WeightSites, mean_steps: int, enough: float
+    rows: RowBlocks,
+    terms: RowTerms,
+    sites: WeightSites,
+    mean_steps: int = 0,
+    enough: float = 0.0,
+    basis: Basis | None = None,
 ) -> WeightState | None:
     """One pass; None, and no pass, where the precision of the weights is not positive definite."""
     try:
-        return WeightState.of(rows, terms, sites, mean_steps, enough)
+        return WeightState.of(rows, terms, sites, mean_steps, enough, basis)
     except NotPositiveDefiniteError:
         return None
 
@@ -201,7 +225,7 @@ def _tried(
 def _started(rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None) -> WeightState:
     """One pass at sites that were carried here, or at the prior where they do not fit."""
     if init is not None and init.A.shape == (terms.n_latents, *L.shape):
-        found = _tried(rows, terms, init.carried(L), 0, 0.0)
+        found = _tried(rows, terms, init.carried(L))
         if found is not None:
             return found
     return WeightState.of(rows, terms, WeightSites.zero(terms.n_latents, L))

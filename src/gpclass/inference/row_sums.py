@@ -6,11 +6,13 @@ import numpy as np
 
 from gpclass import linalg
 from gpclass.blocks import Block
-from gpclass.inference.basis import Basis, Features, features
-from gpclass.inference.row_terms import RowTerms
+from gpclass.blocks.base import tree_sum
+from gpclass.inference.features import Features, features
+from gpclass.inference.row_terms import RowSlopes, RowTerms
 from gpclass.inference.weights import WeightPosterior
-from gpclass.kernels import n_free, pullback_cross, pullback_diagonal
+from gpclass.kernels import pullback_cross, pullback_diagonal
 from gpclass.linalg import Array
+from gpclass.priors.basis import Basis
 
 
 class RowSums(NamedTuple):
@@ -35,8 +37,7 @@ class Spread(NamedTuple):
 
 def spread(part: Features, q: WeightPosterior) -> Spread:
     """Variances of the latents under a posterior, in O(b m^2) a class."""
-    own = [q.explained(part.U, c)[1] for c in range(len(q.means))]
-    variance = np.stack(own, axis=1) + part.delta[:, None]
+    variance = q.explained_variances(part.U) + part.delta[:, None]
     return Spread(part.U, variance, part.y, part.weights)
 
 
@@ -49,12 +50,14 @@ def slope_sums(part: Spread, terms: RowTerms, means: Array) -> tuple[float, Arra
 
 def row_sums(part: Spread, terms: RowTerms, means: Array) -> RowSums:
     """`RowSums` of a block for weights of these means."""
-    value, by_mean, by_variance = terms(part.y, linalg.product(means, part.U).T, part.variance)
-    tau = -2.0 * part.weights[:, None] * by_variance
-    out = np.empty_like(part.U)
-    A = np.stack([_weighted_gram(part.U, tau[:, c], out) for c in range(len(means))])
-    slopes = part.weights[:, None] * by_mean
-    return RowSums(float(part.weights @ value), A, linalg.product(part.U, slopes).T)
+    slopes = terms(part.y, linalg.product(means, part.U).T, part.variance)
+    return _summed(part.U, part.weights, slopes)
+
+
+def _summed(U: Array, weights: Array, slopes: RowSlopes) -> RowSums:
+    A = np.stack([_weighted_gram(U, -2.0 * weights * one) for one in slopes.by_variance.T])
+    c = linalg.product(U, weights[:, None] * slopes.by_mean).T
+    return RowSums(float(weights @ slopes.value), A, c)
 
 
 def bound_sums(part: Features, terms: RowTerms, q: WeightPosterior) -> RowSums:
@@ -71,7 +74,7 @@ def cavities(
     """
     part = features(block, basis)
     mean = linalg.product(q.means, part.U).T
-    own = np.stack([q.explained(part.U, c)[1] for c in range(len(q.means))], axis=1)
+    own = q.explained_variances(part.U)
     _, by_mean, by_variance = terms(part.y, mean, own + part.delta[:, None])
     share = (part.weights / count)[:, None]
     tau = -2.0 * share * by_variance
@@ -81,45 +84,56 @@ def cavities(
     return (mean - own * nu) / left, own / left + part.delta[:, None]
 
 
-def _weighted_gram(U: Array, s: Array, out: Array) -> Array:
-    """Lower triangle of ``U diag(s) U^T``; ``out``, of the shape of U, is overwritten."""
-    A = np.zeros((len(U), len(U)))
-    root = np.sqrt(np.abs(s))
-    for sign in (1.0, -1.0):
-        of_sign = sign * s > 0.0
-        if of_sign.any():
-            np.multiply(U, np.where(of_sign, root, 0.0), out=out)
-            linalg.add_row_crossings(A, out, sign)
+def _weighted_gram(U: Array, s: Array) -> Array:
+    """Lower triangle of ``U diag(s) U^T``."""
+    A, root = np.zeros((len(U), len(U))), np.sqrt(np.abs(s))
+    for rows in linalg.blocks(len(s), linalg.TALL):
+        for sign in (1.0, -1.0):
+            of_sign = sign * s[rows] > 0.0
+            if of_sign.any():
+                linalg.add_row_crossings(A, U[:, rows] * np.where(of_sign, root[rows], 0.0), sign)
     return A
+
+
+class GradientSums(NamedTuple):
+    """`RowSums`, and the gradients of the data term by the thetas, q and k(Z, Z) held fixed."""
+
+    value: float
+    A: Array
+    c: Array
+    by_kernel: Array
+    by_likelihood: Array
 
 
 def gradient_sums(
     part: Features, basis: Basis, terms: RowTerms, q: WeightPosterior
-) -> tuple[Array, Array]:
-    """Gradients of a block's part of the bound, q fixed: by the kernel's theta but for k(Z, Z).
+) -> GradientSums:
+    """`GradientSums` of a block at a posterior.
 
-    The second is by the likelihood's own theta. Rows are taken so many at a time that the products
-    of all classes together are no larger than U.
+    Rows are taken so many at a time that the products of all classes together are no larger than U.
     """
-    n_latents, kernel = len(q.means), basis.kernel
-    by_kernel, by_likelihood = np.zeros(n_free(kernel)), np.zeros(0)
-    for rows in linalg.blocks(len(part.y), -(-len(part.y) // n_latents)):
-        X, U = part.X[rows], np.ascontiguousarray(part.U[:, rows])
-        y, weights = part.y[rows], part.weights[rows][:, None]
-        mean = linalg.product(q.means, U).T
-        products, own = zip(*(q.explained(U, c) for c in range(n_latents)), strict=True)
-        variance = np.stack(own, axis=1) + part.delta[rows][:, None]
-        _, by_mean, by_variance = terms(y, mean, variance)
-        by_variance = weights * by_variance
-        G = linalg.product(np.ascontiguousarray(q.means.T), (weights * by_mean).T.copy())
-        for c, V in enumerate(products):
-            linalg.multiply_lower_columns_in_place(q.roots[c], V, transposed=True)
-            V -= U
-            V *= 2.0 * by_variance[:, c]
-            G += V
-        linalg.solve_many_columns_in_place(basis.L, G, transposed=True)
-        by_kernel += pullback_cross(kernel, basis.Z, X, G)
-        by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
-        slopes = terms.likelihood_gradient(y, mean, variance) @ weights[:, 0]
-        by_likelihood = slopes + by_likelihood if len(by_likelihood) else slopes
-    return by_kernel, by_likelihood
+    some = linalg.blocks(len(part.y), -(-len(part.y) // len(q.means)))
+    return GradientSums(*tree_sum(_gradient_sums(part.of(rows), basis, terms, q) for rows in some))
+
+
+def _gradient_sums(
+    part: Features, basis: Basis, terms: RowTerms, q: WeightPosterior
+) -> GradientSums:
+    X, U, y, kernel, weights = part.X, part.U, part.y, basis.kernel, part.weights[:, None]
+    products, own = zip(*(q.explained(U, c) for c in range(len(q.means))), strict=True)
+    mean, variance = linalg.product(q.means, U).T, np.stack(own, axis=1) + part.delta[:, None]
+    slopes = terms(y, mean, variance)
+    sums = _summed(U, part.weights, slopes)
+    by_variance = weights * slopes.by_variance
+    G = linalg.product(np.ascontiguousarray(q.means.T), (weights * slopes.by_mean).T.copy())
+    for c, V in enumerate(products):
+        linalg.multiply_lower_columns_in_place(q.roots[c], V, transposed=True)
+        V -= U
+        V *= 2.0 * by_variance[:, c]
+        G += V
+    linalg.solve_many_columns_in_place(basis.L, G, transposed=True)
+    by_kernel = pullback_cross(kernel, basis.Z, X, G)
+    by_kernel += pullback_diagonal(kernel, X, by_variance.sum(axis=1))
+    return GradientSums(
+        *sums, by_kernel, terms.likelihood_gradient(y, mean, variance) @ part.weights
+    )

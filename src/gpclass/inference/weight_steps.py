@@ -7,10 +7,18 @@ import numpy as np
 
 from gpclass import linalg
 from gpclass.blocks import RowBlocks
-from gpclass.inference.row_sums import RowSums, bound_sums, row_sums, slope_sums, spread
+from gpclass.inference.row_sums import (
+    RowSums,
+    bound_sums,
+    gradient_sums,
+    row_sums,
+    slope_sums,
+    spread,
+)
 from gpclass.inference.row_terms import RowTerms
 from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.linalg import Array
+from gpclass.priors.basis import Basis
 
 # Steps, before the last, that an accelerated one combines.
 MEMORY: Final = 3
@@ -29,6 +37,7 @@ class WeightState(NamedTuple):
     sums: RowSums
     bound: float
     target: WeightSites
+    slopes: tuple[Array, Array] | None
 
     @classmethod
     def of(
@@ -38,8 +47,11 @@ class WeightState(NamedTuple):
         sites: WeightSites,
         mean_steps: int = 0,
         enough: float = 0.0,
+        basis: Basis | None = None,
     ) -> "WeightState":
         """One pass over the rows, with the means that `improved` finds first, in so many steps.
+
+        With a basis, the gradients of `GradientSums` are summed in the same pass.
 
         Of several latents, which the terms see up to a common shift, the bound is largest where
         the means sum to zero, and steps of single latents hardly lead there.
@@ -47,7 +59,11 @@ class WeightState(NamedTuple):
         q = WeightPosterior.from_sites(sites)
         if terms.n_latents > 1:
             q = replace(q, means=q.means - q.means.mean(axis=0))
-        if mean_steps and rows.held:
+        slopes = None
+        if basis is not None:
+            *found, by_kernel, by_likelihood = rows.reduce(gradient_sums, basis, terms, q)
+            sums, slopes = RowSums(*found), (by_kernel, by_likelihood)
+        elif mean_steps and rows.held:
             part = rows.derive(spread, q, n_bytes=0.0)
             q = replace(q, means=improved(part, terms, q, mean_steps, enough))
             sums = RowSums(*part.reduce(row_sums, terms, q.means))
@@ -55,7 +71,7 @@ class WeightState(NamedTuple):
             sums = RowSums(*rows.reduce(bound_sums, terms, q))
         sites = replace(sites, b=q.means + products(sites.A, q.means))
         target = WeightSites(sums.c + products(sums.A, q.means), sums.A, sites.L)
-        return cls(sites, q, sums, sums.value - q.divergence(), target)
+        return cls(sites, q, sums, sums.value - q.divergence(), target, slopes)
 
     def promise(self) -> float:
         """What a whole step would gain, were the bound quadratic: half the squared length of it.
@@ -78,7 +94,10 @@ class WeightState(NamedTuple):
 
 @final
 class History:
-    """Where the last steps led, and how far from where they began: Anderson's acceleration."""
+    """Where the last steps led, and how far from where they began: Anderson's acceleration.
+
+    It is that of `solvers.acceleration` by inner products: arrays of C m^2 numbers are not copied.
+    """
 
     def __init__(self) -> None:
         self.found: list[WeightSites] = []

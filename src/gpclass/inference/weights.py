@@ -123,6 +123,10 @@ class WeightPosterior:
         V = linalg.multiply_lower_columns_in_place(self.roots[c], U.copy())
         return V, np.einsum("ij,ij->j", V, V)
 
+    def explained_variances(self, U: Array) -> Array:
+        """Variances of ``u^T w_c`` for columns u of U, (b, C)."""
+        return np.stack([self.explained(U, c)[1] for c in range(len(self.means))], axis=1)
+
     def new_weights(self, L: Array) -> Array:
         """``L^-T mu_c``, (m, C): the means at new inputs are ``k(Z, x)^T`` of these."""
         return linalg.solve_lower_columns_in_place(L, self.means.T.copy(), transposed=True)
@@ -141,8 +145,11 @@ class WeightPosterior:
         """Means and variances of ``u^T w_c``, (k, C), and remainders' variances, (k,)."""
         U = linalg.solve_lower_columns_in_place(L, K_cross)
         mean = np.einsum("cj,ji->ic", self.means, U)
-        own = np.stack([self.explained(U, c)[1] for c in range(len(self.means))], axis=1)
-        return mean, own, np.maximum(k_diag - np.einsum("ij,ij->j", U, U), 0.0)
+        return (
+            mean,
+            self.explained_variances(U),
+            np.maximum(k_diag - np.einsum("ij,ij->j", U, U), 0.0),
+        )
 
     def draws(
         self, L: Array, K_cross: Array, k_diag: Array, n_samples: int, rng: np.random.RandomState

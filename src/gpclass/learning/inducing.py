@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
 from gpclass.blocks.base import SIZE
-from gpclass.inference.basis import Basis, features
 from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks
+from gpclass.inference.features import features
 from gpclass.inference.joint import Softmax
 from gpclass.inference.row_sums import cavities
 from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
@@ -25,6 +25,7 @@ from gpclass.kernels import cross, diagonal
 from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import blocks
+from gpclass.priors.basis import Basis
 from gpclass.priors.points import choose_inducing
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ and ``|I + T K| = |M| / prod p``. It is proper if and only if p is positive and 
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -27,9 +27,7 @@ from gpclass.priors.base import (
     RefactoredCovariance,
     SiteFactor,
 )
-
-# Part of a variance by which rounding may make what the inducing points leave of it negative.
-INDEFINITE: Final = 1e-9
+from gpclass.priors.basis import Basis
 
 
 class Cotangent(NamedTuple):
@@ -213,23 +211,10 @@ class InducingPrior(Prior):
         NotPositiveDefiniteError
             Where the kernel is not finite, or not positive semi-definite.
         """
-        K_zz = cross(kernel, Z, Z)
-        scale = float(K_zz.diagonal().max(initial=0.0))
-        # rounding may leave eigenvalues of -m eps max K_zz
-        K_zz.flat[:: len(Z) + 1] += 4.0 * len(Z) * float(np.finfo(np.float64).eps) * scale
-        L = linalg.cholesky(K_zz, f"the covariance of the inducing points under {kernel}")
-        U = linalg.solve_lower_rows_in_place(L, rectangle(kernel, X, Z))
-        variances = diagonal(kernel, X)
-        delta = variances - np.einsum("ij,ij->i", U, U)
-        if not np.isfinite(delta).all():
-            raise NotPositiveDefiniteError(f"the kernel {kernel} gives NaN or infinity")
-        lowest = float((delta + INDEFINITE * variances.max(initial=0.0)).min(initial=0.0))
-        if lowest < 0.0:
-            raise NotPositiveDefiniteError(
-                f"the kernel {kernel} is not positive semi-definite: given the inducing points a "
-                f"row has the variance {delta.min():.3g}"
-            )
-        return cls(U, np.maximum(delta, 0.0) + jitter, L)
+        basis = Basis.of(kernel, Z)
+        U = linalg.solve_lower_rows_in_place(basis.L, rectangle(kernel, X, Z))
+        delta = basis.left(X, np.einsum("ij,ij->i", U, U))
+        return cls(U, delta + jitter, basis.L)
 
     @property
     def n(self) -> int:
@@ -310,10 +295,7 @@ class Inducing(PriorForm):
             by_Z += linalg.crossed(prior.U[rows], by_U)
             by_cross = linalg.solve_lower_rows_in_place(L, by_U, transposed=True)
             gradient += pullback_cross(kernel, X[rows], self.Z, by_cross)
-        for _ in range(2):  # L^-T (U^T by_U) L^-1, which is symmetric
-            by_Z = np.ascontiguousarray(by_Z.T)
-            linalg.solve_lower_columns_in_place(L, by_Z, transposed=True)
-        return np.asarray(gradient - 0.5 * pullback_cross(kernel, self.Z, self.Z, by_Z))
+        return np.asarray(gradient + Basis(kernel, self.Z, L).pull(by_Z))
 
     def points(self, X: Any) -> Array:
         """The inducing points."""

@@ -1,13 +1,12 @@
-"""Rows in the basis of inducing points: their features, and what is left of their variances."""
+"""Rows in the basis of inducing points: a kernel's features, and what they leave of variances."""
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass import linalg
-from gpclass.blocks import Block
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import diagonal, pullback_cross, rectangle
 from gpclass.linalg import Array
@@ -34,7 +33,7 @@ class Basis:
     def of(cls, kernel: Kernel, Z: Any) -> "Basis":
         """Factor k(Z, Z); NotPositiveDefiniteError where the kernel is not positive definite."""
         K = rectangle(kernel, Z, Z)
-        K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max()
+        K.flat[:: len(K) + 1] += JITTER * len(K) * K.diagonal().max(initial=0.0)
         try:
             return cls(kernel, Z, linalg.cholesky(K, "the covariance of the inducing points"))
         except NotPositiveDefiniteError as error:
@@ -45,8 +44,27 @@ class Basis:
         if not np.isfinite(self.L.diagonal()).all():
             raise NotPositiveDefiniteError(f"the kernel {self.kernel} overflows at inducing points")
 
+    def left(self, X: Any, explained: Array) -> Array:
+        """Variances of rows that their features, of these squared lengths, leave.
+
+        NotPositiveDefiniteError where one is negative, or not finite.
+        """
+        variances = diagonal(self.kernel, X)
+        delta = variances - explained
+        # false for NaN as well
+        proper = delta >= -ROUNDING * variances
+        if not proper.all():
+            raise NotPositiveDefiniteError(
+                f"the kernel {self.kernel} is not finite or not positive semi-definite at "
+                f"{np.count_nonzero(~proper)} rows of X"
+            )
+        return np.maximum(delta, 0.0)
+
     def pull(self, P: Array) -> Array:
-        """Gradient by theta through L, of an evidence whose derivative by L is ``-L^-T P``."""
+        """Gradient by theta through L, of a scalar whose derivative by L is ``-L^-T P``.
+
+        P is symmetric, and read from its lower triangle.
+        """
         G = P.copy()
         linalg.mirror_lower(G)
         for _ in range(2):
@@ -58,30 +76,3 @@ class Basis:
         largest = int(np.argmax(diagonal(self.kernel, self.Z)))
         G[largest, largest] += JITTER * len(G) * np.trace(G)
         return pullback_cross(self.kernel, self.Z, self.Z, G)
-
-
-class Features(NamedTuple):
-    """A block in a basis: features U (m, b) and the remainder's variances delta (b,)."""
-
-    X: Any
-    U: Array
-    delta: Array
-    y: Any
-    weights: Array
-
-
-def features(block: Block, basis: Basis) -> Features:
-    """Features of a block of rows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        U = rectangle(basis.kernel, basis.Z, block.X)
-        linalg.solve_many_columns_in_place(basis.L, U)
-        variances = diagonal(basis.kernel, block.X)
-        delta = variances - np.einsum("ij,ij->j", U, U)
-        # false for NaN as well
-        proper = delta >= -ROUNDING * variances
-    if not proper.all():
-        raise NotPositiveDefiniteError(
-            f"the kernel {basis.kernel} is not finite or not positive semi-definite at "
-            f"{np.count_nonzero(~proper)} rows of X"
-        )
-    return Features(block.X, U, np.maximum(delta, 0.0), block.y, block.weights)
