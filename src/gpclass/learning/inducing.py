@@ -23,7 +23,7 @@ from gpclass.inference.weights import (
 from gpclass.kernels import cross, diagonal
 from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood
-from gpclass.priors.points import MOST_CANDIDATES, inducing_rows
+from gpclass.priors.points import MOST_CANDIDATES, inducing_inputs
 
 Array = NDArray[np.float64]
 
@@ -138,8 +138,9 @@ class InducingProblem(Problem):
     def placed(self, theta: Array, m: int | Array | None, seed: int) -> "InducingProblem":
         """With inducing points that are given, or m that are chosen by the kernel at theta.
 
-        They are rows that leave least conditional variance (`inducing_rows`), of a sample where
-        there are many. None: as many as leave one per cent of the variance, at most 1024.
+        They are rows that leave little variance, or means of rows that leave less, of a sample
+        where there are many (`inducing_inputs`). None: as many rows as leave one per cent of the
+        variance, at most 1024.
         """
         order = None
         if self.n_classes > 2:
@@ -147,7 +148,8 @@ class InducingProblem(Problem):
         if not (m is None or isinstance(m, int)):
             return replace(self, Z=m, order=order)
         X = self.blocks.sample(MOST_CANDIDATES, seed).X
-        return replace(self, Z=inducing_rows(self.at(theta).kernel, X, m), order=order)
+        Z = inducing_inputs(self.at(theta).kernel, X, m, means=True)
+        return replace(self, Z=Z, order=order)
 
     def trace_left(self, most: int) -> float:
         """Part of the variance that the points leave in the mean of (at most so many) rows."""

@@ -4,10 +4,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 from sklearn.gaussian_process.kernels import Kernel
+from threadpoolctl import threadpool_limits
 
-from gpclass.kernels import columns_of, rectangle
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.kernels import column_scales, columns_as_numbers, columns_of, rectangle
 from gpclass.linalg import Array, blocks
+from gpclass.priors.inducing import InducingPrior
 
 # Rows that inducing points are chosen from, at most: 20 s for 2000 points.
 MOST_CANDIDATES: Final = 20_000
@@ -16,6 +20,9 @@ MOST_CANDIDATES: Final = 20_000
 TRACE_LEFT: Final = 0.01
 FEWEST: Final = 64
 MOST: Final = 1024
+# K-means has so many rows a centre at least, and so many iterations at most.
+FEWEST_A_CENTRE: Final = 4
+ITERATIONS: Final = 10
 # Rows of a square tile whose diagonal alone is wanted.
 _TILE: Final = 32
 
@@ -94,14 +101,49 @@ def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> Induci
     return InducingChoice(rows, trace)
 
 
-def inducing_rows(kernel: Kernel, X: Array, m: int | None) -> Array:
-    """Those m rows of X, (m, d), that `choose_inducing` finds; of None, `enough` of them.
+def inducing_inputs(kernel: Kernel, X: Array, m: int | None, *, means: bool) -> Array:
+    """M inducing inputs (m, d) for rows X (n, d), in any order; of None, `enough` of them.
 
-    They do not depend on the order of the rows, which decides between equal variances.
+    They are rows (`choose_inducing`); or, with ``means``, the centres of k-means that begins at
+    these, where they leave less of the rows' variance. The rows of the largest conditional variance
+    are the odd ones, and of little use where all leave much, as in hundreds of columns.
     """
+    # the order would decide between equal variances
     X = X[np.lexsort(X.T)]
     rows, trace_left = choose_inducing(kernel, X, MOST if m is None else m)
-    return X[rows[: enough(trace_left)] if m is None else rows]
+    Z = X[rows[: enough(trace_left)] if m is None else rows]
+    units = _units(kernel, X) if means and FEWEST_A_CENTRE * len(Z) <= len(X) else None
+    if units is None:
+        return Z
+    # one thread: several add the rows of a cluster in any order
+    with threadpool_limits(1):
+        found = KMeans(len(Z), init=Z / units, n_init=1, max_iter=ITERATIONS).fit(X / units)
+    centres = found.cluster_centers_ * units
+    return centres if _left(kernel, X, centres) < _left(kernel, X, Z) else Z
+
+
+def _units(kernel: Kernel, X: Array) -> Array | None:
+    """Units of the columns in which a mean of rows is like them: their length-scales.
+
+    One for all columns is any unit. None where the kernel takes some columns for levels, of which
+    there is no mean, or has not one length-scale for each.
+    """
+    d = X.shape[1]
+    scales = column_scales(kernel, X)
+    if len(columns_as_numbers(kernel, d)) < d or len({one.column for one in scales}) not in (0, d):
+        return None
+    units = np.full(d, np.inf if scales else 1.0)
+    for one in scales:
+        units[one.column] = min(units[one.column], one.length_scale)
+    return units
+
+
+def _left(kernel: Kernel, X: Array, Z: Array) -> float:
+    """Sum of the rows' conditional variances given the latents at Z; infinite if Z is singular."""
+    try:
+        return float(InducingPrior.of(kernel, X, Z).delta.sum())
+    except NotPositiveDefiniteError:
+        return np.inf
 
 
 def enough(trace_left: Array) -> int:
