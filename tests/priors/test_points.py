@@ -95,8 +95,9 @@ def test_means_are_taken_where_they_leave_less_than_rows(kernel):
         (MixedRBF([1.0, 2.0], (2,), (0.8,)), 300),
         (ColumnKernel([0, 1], RBF([1.0, 2.0])), 300),
         (RBF(1.0), 60),
+        (RBF([1e-200, 1.0, 1.0]), 300),
     ],
-    ids=["levels", "a column without a part", "few rows"],
+    ids=["levels", "a column without a part", "few rows", "squares overflow"],
 )
 def test_rows_are_taken_where_there_is_no_mean_of_them(kernel, n):
     X = np.random.default_rng(0).normal(size=(n, 3)).round(1)
@@ -109,3 +110,8 @@ def test_as_many_as_are_enough():
     Z = inducing_inputs(RBF(1.0), X, None, means=True)
     assert len(Z) == 64
     assert left(RBF(1.0), X, Z) < 0.01 * len(X)
+
+
+def test_means_of_few_different_rows():
+    X = np.repeat(np.random.default_rng(0).normal(size=(25, 2)).round(1), 8, axis=0)
+    assert len(np.unique(inducing_inputs(RBF(1.0), X, 20, means=True), axis=0)) == 20

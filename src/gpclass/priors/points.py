@@ -126,7 +126,7 @@ def _units(kernel: Kernel, X: Array) -> Array | None:
     """Units of the columns in which a mean of rows is like them: their length-scales.
 
     One for all columns is any unit. None where the kernel takes some columns for levels, of which
-    there is no mean, or has not one length-scale for each.
+    there is no mean, or has not one length-scale for each, or where squares of X overflow in them.
     """
     d = X.shape[1]
     scales = column_scales(kernel, X)
@@ -135,7 +135,8 @@ def _units(kernel: Kernel, X: Array) -> Array | None:
     units = np.full(d, np.inf if scales else 1.0)
     for one in scales:
         units[one.column] = min(units[one.column], one.length_scale)
-    return units
+    with np.errstate(over="ignore"):
+        return units if np.isfinite(np.square(X / units).sum()) else None
 
 
 def _left(kernel: Kernel, X: Array, Z: Array) -> float:
