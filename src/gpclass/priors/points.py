@@ -102,7 +102,7 @@ def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> Induci
 
 
 def inducing_inputs(kernel: Kernel, X: Array, m: int | None, *, means: bool) -> Array:
-    """M inducing inputs (m, d) for rows X (n, d), in any order; of None, `enough` of them.
+    """Inducing inputs (m, d) for rows X (n, d) in any order; where m is None, `enough` of them.
 
     They are rows (`choose_inducing`); or, with ``means``, the centres of k-means that begins at
     these, where they leave less of the rows' variance. The rows of the largest conditional variance
