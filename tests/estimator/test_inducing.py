@@ -74,8 +74,7 @@ def test_points_are_chosen_again_with_the_kernel_that_was_learnt(model):
 
 
 def test_of_many_rows_some_lead_and_some_are_candidates(monkeypatch):
-    monkeypatch.setattr(module, "FEWEST_ROWS", 40)
-    monkeypatch.setattr(module, "ROWS_A_POINT", 1)
+    monkeypatch.setattr(module, "rows_for", lambda m: 40)
     monkeypatch.setattr(module, "MOST_CANDIDATES", 60)
     weight = np.random.default_rng(2).integers(1, 3, N).astype(float)
     led = GaussianProcessClassifier(inducing=30).fit(X, Y, sample_weight=weight)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKernel
 
-from gpclass.kernels import MixedRBF, rectangle
-from gpclass.priors.points import choose_inducing
+from gpclass.kernels import ColumnKernel, MixedRBF, default_kernel, rectangle
+from gpclass.priors.points import choose_inducing, inducing_inputs
 
 
 def conditional(kernel, X, rows):
@@ -62,3 +62,56 @@ def test_a_number_that_is_not_positive(m):
 def test_a_kernel_without_variance():
     with pytest.raises(ValueError, match="largest variance"):
         choose_inducing(DotProduct(0.0), np.zeros((3, 1)), 2)
+
+
+def left(kernel, X, Z):
+    """Sum of the conditional variances, by dense algebra."""
+    K, K_xz = rectangle(kernel, Z, Z), rectangle(kernel, X, Z)
+    variances = rectangle(kernel, X, X).diagonal()
+    return (variances - np.einsum("ij,ji->i", K_xz, np.linalg.solve(K, K_xz.T))).sum()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * Matern([0.5, 1.0, 5.0], nu=2.5),
+        default_kernel(np.random.default_rng(0).normal(size=(50, 3))),
+        RBF(1.5) + WhiteKernel(0.5),
+    ],
+    ids=str,
+)
+def test_means_are_taken_where_they_leave_less_than_rows(kernel):
+    X = np.random.default_rng(0).normal(size=(300, 3)) * [1.0, 1.0, 20.0]
+    Z, rows = inducing_inputs(kernel, X, 20, means=True), X[choose_inducing(kernel, X, 20).rows]
+    assert Z.shape == (20, 3)
+    assert left(kernel, X, Z) < left(kernel, X, rows)
+    other = np.random.default_rng(1).permutation(300)
+    np.testing.assert_array_equal(inducing_inputs(kernel, X[other], 20, means=True), Z)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n"),
+    [
+        (MixedRBF([1.0, 2.0], (2,), (0.8,)), 300),
+        (ColumnKernel([0, 1], RBF([1.0, 2.0])), 300),
+        (RBF(1.0), 60),
+        (RBF([1e-200, 1.0, 1.0]), 300),
+    ],
+    ids=["levels", "a column without a part", "few rows", "squares overflow"],
+)
+def test_rows_are_taken_where_there_is_no_mean_of_them(kernel, n):
+    X = np.random.default_rng(0).normal(size=(n, 3)).round(1)
+    Z = inducing_inputs(kernel, X, 20, means=True)
+    assert {tuple(z) for z in Z} <= {tuple(x) for x in X}
+
+
+def test_as_many_as_are_enough():
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    Z = inducing_inputs(RBF(1.0), X, None, means=True)
+    assert len(Z) == 64
+    assert left(RBF(1.0), X, Z) < 0.01 * len(X)
+
+
+def test_means_of_few_different_rows():
+    X = np.repeat(np.random.default_rng(0).normal(size=(25, 2)).round(1), 8, axis=0)
+    assert len(np.unique(inducing_inputs(RBF(1.0), X, 20, means=True), axis=0)) == 20

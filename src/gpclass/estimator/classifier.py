@@ -79,10 +79,11 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         With ``inference="vi"`` it is the variational form by blocks of rows, in O(m^2) memory a
         class, and "joint" the softmax of all classes. With another it is FITC, in O(n m) memory,
         for two classes and for "one_vs_rest" and "one_vs_one". "auto": as many as leave 1 % of the
-        variance of the rows, at most 1024. A number: rows
-        of X, each the one of which the others leave most variance under the starting kernel; they
-        are chosen again with the kernel that was learnt, and learning goes on from there. An array:
-        rows as X has them, with the same columns.
+        variance of the rows, at most 1024. A number: rows of X, each the one of which the others
+        leave most variance under the starting kernel; with "vi" and columns of numbers, means of
+        rows (k-means) where these leave less. They are chosen again with the kernel that was
+        learnt, and learning goes on from there. An array: rows as X has them, with the same
+        columns.
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         With ``kernel=None``: the columns that have levels, as names, numbers or truth values. None:
         no column. "from_dtype": categories of pandas and polars, and text that is not of numbers.

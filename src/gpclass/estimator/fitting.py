@@ -37,8 +37,8 @@ from gpclass.learning import (
     spread_sites,
     weak_hyperprior,
 )
-from gpclass.learning.inducing import MOST_CANDIDATES
 from gpclass.linalg import Array
+from gpclass.priors.points import MOST_CANDIDATES
 
 
 def starting_kernels(
@@ -148,8 +148,8 @@ def _with_points_of(problem: Problem, model: Model, points: InducingPoints | Non
         return problem
     if isinstance(points.given, int) and len(old.Z) != points.given:
         return problem
-    chosen = points.given is None or isinstance(points.given, int)
-    return problem.placed(problem.theta, old.Z if chosen else points.given, points.seed)
+    Z = old.Z if points.rows is None else points.rows
+    return problem.placed(problem.theta, Z, points.seed)
 
 
 def _fitting(problems: Sequence[Problem], inits: Sequence[Any]) -> list[object]:

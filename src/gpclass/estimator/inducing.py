@@ -19,10 +19,10 @@ from gpclass.learning import (
     MaximiseLeaveOneOut,
     NoUTurn,
 )
-from gpclass.learning.inducing import FEWEST_ROWS, MOST, MOST_CANDIDATES, ROWS_A_POINT, enough
+from gpclass.learning.inducing import rows_for
 from gpclass.linalg import Array
 from gpclass.priors import Inducing
-from gpclass.priors.points import choose_inducing
+from gpclass.priors.points import MOST, MOST_CANDIDATES, inducing_inputs
 
 # The gain of a step, in nats, that ends the search for the kernel that points are chosen again by.
 COARSE: Final = 1e-2
@@ -46,15 +46,19 @@ class InducingPoints:
             return MOST
         return self.given if isinstance(self.given, int) else len(self.given)
 
+    @property
+    def rows(self) -> Array | None:
+        """Those that were given, which stay; None where they are chosen."""
+        return None if self.given is None or isinstance(self.given, int) else self.given
+
     def chosen_again(self, learner: Learner) -> bool:
         """Whether what is learnt changes them: a number, and not a fixed kernel."""
-        chosen = self.given is None or isinstance(self.given, int)
-        return chosen and not isinstance(learner, KeepFixed)
+        return self.rows is None and not isinstance(learner, KeepFixed)
 
     @property
     def leading_rows(self) -> int:
         """Rows by which the kernel is learnt, coarsely, that they are chosen again by."""
-        return max(ROWS_A_POINT * self.count, FEWEST_ROWS)
+        return rows_for(self.count)
 
     def leading(self, problems: Sequence[Any]) -> list[Any]:
         """The problems of about so many of their rows, which saves a third of a fit."""
@@ -68,17 +72,16 @@ class InducingPoints:
         """With rows that leave little variance: of many, a sample that is always the same."""
         if isinstance(problem, InducingProblem):
             return problem.placed(theta, self.given, self.seed)
-        if not (self.given is None or isinstance(self.given, int)):
-            return replace(problem, prior_form=Inducing(self.given))
-        kernel, X = problem.at(theta).kernel, problem.inputs
+        if self.rows is not None:
+            return replace(problem, prior_form=Inducing(self.rows))
+        X = problem.inputs
         if len(X) > MOST_CANDIDATES:
             drawn = np.random.default_rng(0).choice(len(X), MOST_CANDIDATES, replace=False)
             X = X[drawn]
-        # equal variances are decided by the order, which that of the table must not be
-        X = X[np.lexsort(X.T)]
-        rows, trace_left = choose_inducing(kernel, X, self.count)
-        rows = rows[: enough(trace_left)] if self.given is None else rows
-        return replace(problem, prior_form=Inducing(X[rows]))
+        m = None if self.given is None else self.count
+        # FITC's evidence is no bound, and it does better with rows
+        Z = inducing_inputs(problem.at(theta).kernel, X, m, means=False)
+        return replace(problem, prior_form=Inducing(Z))
 
 
 def _thinned(problem: BinaryProblem | InducingProblem, n_rows: int) -> Any:

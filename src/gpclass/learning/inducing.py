@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
-from gpclass.blocks.base import SIZE
 from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks
 from gpclass.inference.features import features
 from gpclass.inference.joint import Softmax
@@ -24,23 +23,16 @@ from gpclass.inference.weights import (
 from gpclass.kernels import cross, diagonal
 from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood
-from gpclass.linalg import blocks
 from gpclass.priors.basis import Basis
-from gpclass.priors.points import choose_inducing
+from gpclass.priors.points import MOST_CANDIDATES, inducing_inputs
 
 Array = NDArray[np.float64]
 
-# Rows that inducing points are chosen from, at most: 20 s for 2000 points.
-MOST_CANDIDATES: Final = 20_000
 # Rows that learning begins with: so many an inducing point, and at least so many.
 ROWS_A_POINT: Final = 10
 FEWEST_ROWS: Final = 5000
 # Points of the averages of a softmax, more for more classes.
 SOFTMAX_POINTS: Final = 128
-# Part of the variance that inducing="auto" may leave in the mean of the rows, and its first number.
-TRACE_LEFT: Final = 0.01
-FEWEST: Final = 64
-MOST: Final = 1024
 
 
 @final
@@ -94,7 +86,7 @@ class InducingProblem(Problem):
         return self.in_memory if self.source is None else self.source
 
     @cached_property
-    def in_memory(self) -> RowBlocks:
+    def in_memory(self) -> LocalBlocks:
         """The rows in memory: all, or a sample of the source."""
         weights = np.ones(len(self.y)) if self.weights is None else self.weights
         return LocalBlocks(self.inputs, self.y, weights)
@@ -147,21 +139,18 @@ class InducingProblem(Problem):
     def placed(self, theta: Array, m: int | Array | None, seed: int) -> "InducingProblem":
         """With inducing points that are given, or m that are chosen by the kernel at theta.
 
-        They are rows that leave least conditional variance (`choose_inducing`), of a sample where
-        there are many. None: as many as leave one per cent of the variance, at most 1024.
+        They are rows that leave little variance, or means of rows that leave less, of a sample
+        where there are many (`inducing_inputs`). None: as many rows as leave one per cent of the
+        variance, at most 1024.
         """
         order = None
         if self.n_classes > 2:
             order = order_of_classes(*self.blocks.reduce(class_sums, self.n_classes))
         if not (m is None or isinstance(m, int)):
             return replace(self, Z=m, order=order)
-        kernel = self.at(theta).kernel
         X = self.blocks.sample(MOST_CANDIDATES, seed).X
-        # equal variances are decided by the order, which that of the table must not be
-        X = X[np.lexsort(X.T)]
-        choice = choose_inducing(kernel, X, MOST if m is None else m)
-        rows = choice.rows if m is not None else choice.rows[: enough(choice.trace_left)]
-        return replace(self, Z=X[rows], order=order)
+        Z = inducing_inputs(self.at(theta).kernel, X, m, means=True)
+        return replace(self, Z=Z, order=order)
 
     def trace_left(self, most: int) -> float:
         """Part of the variance that the points leave in the mean of (at most so many) rows."""
@@ -191,11 +180,11 @@ class InducingProblem(Problem):
 
     def cavities(self, q: WeightPosterior, count: Array) -> tuple[Array, Array]:
         """Latent means and variances (n, C) of rows in memory without one of ``count`` copies."""
-        weights = np.ones(len(self.y)) if self.weights is None else self.weights
-        X, found = self.inputs, []
-        for part in blocks(len(self.y), SIZE):
-            rows = Block(X[part], self.y[part], weights[part])
-            found.append(cavities(rows, count[part], self.basis, self.terms, q))
+        parts = np.split(count, np.cumsum(self.in_memory.sizes)[:-1])
+        found = [
+            cavities(block, part, self.basis, self.terms, q)
+            for block, part in zip(self.in_memory, parts, strict=True)
+        ]
         mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
         return mean, variance
 
@@ -223,7 +212,7 @@ class InducingProblem(Problem):
 
     def subset(self, step: int) -> "InducingProblem | None":
         """A sample of the rows, as many as m inducing points need; None of not many more rows."""
-        return self.sampled(max(ROWS_A_POINT * len(self.Z), FEWEST_ROWS))
+        return self.sampled(rows_for(len(self.Z)))
 
     def sampled(self, size: int) -> "InducingProblem | None":
         """A sample of the rows; None where there are hardly more."""
@@ -234,20 +223,12 @@ class InducingProblem(Problem):
 
     def sites_from_subset(self, sites: WeightSites, step: int) -> WeightSites | None:
         """The subset's, of as many more rows as there are."""
-        subset = self.subset(step)
-        return None if subset is None else sites.scaled(self.n_rows / subset.n_rows)
+        return sites.scaled(self.n_rows / rows_for(len(self.Z)))
 
 
-def enough(trace_left: Array) -> int:
-    """How many inducing points leave little of the variance, doubled from 64.
-
-    >>> enough(np.array([0.5] * 100 + [0.001] * 100))
-    128
-    """
-    m = FEWEST
-    while m < len(trace_left) and trace_left[m - 1] > TRACE_LEFT:
-        m *= 2
-    return min(m, len(trace_left))
+def rows_for(m: int) -> int:
+    """How many rows learning begins with, by the number of inducing points."""
+    return max(ROWS_A_POINT * m, FEWEST_ROWS)
 
 
 def class_sums(block: Block, n_classes: int) -> tuple[Array, Array]:

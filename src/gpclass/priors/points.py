@@ -4,11 +4,25 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 from sklearn.gaussian_process.kernels import Kernel
+from threadpoolctl import threadpool_limits
 
-from gpclass.kernels import columns_of, rectangle
+from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.kernels import column_scales, columns_as_numbers, columns_of, rectangle
 from gpclass.linalg import Array, blocks
+from gpclass.priors.inducing import InducingPrior
 
+# Rows that inducing points are chosen from, at most: 20 s for 2000 points.
+MOST_CANDIDATES: Final = 20_000
+# Part of the variance that inducing="auto" may leave in the mean of the rows, its first number of
+# points, and its last.
+TRACE_LEFT: Final = 0.01
+FEWEST: Final = 64
+MOST: Final = 1024
+# K-means has so many rows a centre at least, and so many iterations at most.
+FEWEST_A_CENTRE: Final = 4
+ITERATIONS: Final = 10
 # Rows of a square tile whose diagonal alone is wanted.
 _TILE: Final = 32
 
@@ -85,6 +99,64 @@ def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> Induci
         left[pivot] = 0.0
         trace[j] = left.sum() / total
     return InducingChoice(rows, trace)
+
+
+def inducing_inputs(kernel: Kernel, X: Array, m: int | None, *, means: bool) -> Array:
+    """Inducing inputs (m, d) for rows X (n, d) in any order; where m is None, `enough` of them.
+
+    They are rows (`choose_inducing`); or, with ``means``, the centres of k-means that begins at
+    these, where they leave less of the rows' variance. The rows of the largest conditional variance
+    are the odd ones, and of little use where all leave much, as in hundreds of columns.
+    """
+    # the order would decide between equal variances
+    X = X[np.lexsort(X.T)]
+    rows, trace_left = choose_inducing(kernel, X, MOST if m is None else m)
+    Z = X[rows[: enough(trace_left)] if m is None else rows]
+    units = _units(kernel, X) if means and FEWEST_A_CENTRE * len(Z) <= len(X) else None
+    if units is None:
+        return Z
+    # one thread: several add the rows of a cluster in any order
+    with threadpool_limits(1):
+        found = KMeans(len(Z), init=Z / units, n_init=1, max_iter=ITERATIONS).fit(X / units)
+    centres = found.cluster_centers_ * units
+    return centres if _left(kernel, X, centres) < _left(kernel, X, Z) else Z
+
+
+def _units(kernel: Kernel, X: Array) -> Array | None:
+    """Units of the columns in which a mean of rows is like them: their length-scales.
+
+    One for all columns is any unit. None where the kernel takes some columns for levels, of which
+    there is no mean, or has not one length-scale for each, or where squares of X overflow in them.
+    """
+    d = X.shape[1]
+    scales = column_scales(kernel, X)
+    if len(columns_as_numbers(kernel, d)) < d or len({one.column for one in scales}) not in (0, d):
+        return None
+    units = np.full(d, np.inf if scales else 1.0)
+    for one in scales:
+        units[one.column] = min(units[one.column], one.length_scale)
+    with np.errstate(over="ignore"):
+        return units if np.isfinite(np.square(X / units).sum()) else None
+
+
+def _left(kernel: Kernel, X: Array, Z: Array) -> float:
+    """Sum of the rows' conditional variances given the latents at Z; infinite if Z is singular."""
+    try:
+        return float(InducingPrior.of(kernel, X, Z).delta.sum())
+    except NotPositiveDefiniteError:
+        return np.inf
+
+
+def enough(trace_left: Array) -> int:
+    """How many inducing points leave little of the variance, doubled from 64.
+
+    >>> enough(np.array([0.5] * 100 + [0.001] * 100))
+    128
+    """
+    m = FEWEST
+    while m < len(trace_left) and trace_left[m - 1] > TRACE_LEFT:
+        m *= 2
+    return min(m, len(trace_left))
 
 
 def _variances(kernel: Kernel, X: Any) -> Array:
