@@ -41,6 +41,11 @@ def three():
     return make(inducing=30, likelihood="logit").fit(*table(classes=3))
 
 
+@pytest.fixture(scope="module")
+def three_probit():
+    return make(inducing=30, likelihood="probit").fit(*table(classes=3))
+
+
 def test_all_rows_as_points_give_the_exact_classifier():
     X, y = table(80)
     exact = make(inducing=None, inference=Variational(tol=1e-10)).fit(X, y)
@@ -96,7 +101,7 @@ def test_a_row_is_predicted_alike_in_any_batch(learnt, three):
         np.testing.assert_array_equal(whole[7:8], model.predict_proba(new[7:8]))
 
 
-@pytest.mark.parametrize("name", ["learnt", "three"])
+@pytest.mark.parametrize("name", ["learnt", "three", "three_probit"])
 def test_gradients_by_the_rows_are_differences(name, request):
     model, new = request.getfixturevalue(name), table(4, seed=1)[0]
     found, h = model.predict_proba_gradient(new), 1e-4
@@ -105,7 +110,7 @@ def test_gradients_by_the_rows_are_differences(name, request):
         np.testing.assert_allclose(found[..., j], (up - down) / (2 * h), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["learnt", "three"])
+@pytest.mark.parametrize("name", ["learnt", "three", "three_probit"])
 def test_it_can_be_exported(name, request):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
@@ -115,7 +120,7 @@ def test_it_can_be_exported(name, request):
     np.testing.assert_allclose(P, model.predict_proba(new), atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["learnt", "three"])
+@pytest.mark.parametrize("name", ["learnt", "three", "three_probit"])
 def test_it_can_be_saved(name, request):
     model, new = request.getfixturevalue(name), table(9, seed=1)[0]
     copy = pickle.loads(pickle.dumps(model))
@@ -126,7 +131,9 @@ def test_it_can_be_saved(name, request):
     np.testing.assert_array_equal(copy.predict_proba(new), model.predict_proba(new))
 
 
-def test_three_classes(three):
+@pytest.mark.parametrize("name", ["three", "three_probit"])
+def test_three_classes(name, request):
+    three = request.getfixturevalue(name)
     X, y = table(1000, seed=3, classes=3)
     assert three.score(X, y) > 0.75
     P = three.predict_proba(X)
@@ -136,7 +143,7 @@ def test_three_classes(three):
     assert own == pytest.approx(np.log(P[np.arange(1000), y]).mean(), abs=0.1)
     # names of the classes in another order
     X, y = table(classes=3)
-    other = make(inducing=30, likelihood="logit").fit(X, np.array(["b", "c", "a"])[y])
+    other = make(inducing=30, likelihood=three.likelihood).fit(X, np.array(["b", "c", "a"])[y])
     np.testing.assert_allclose(
         other.predict_proba(X)[:, [1, 2, 0]], three.predict_proba(X), atol=1e-6
     )
@@ -222,7 +229,7 @@ def test_bad_input(settings, message):
 
 def test_bad_input_of_three_classes():
     X, y = table(60, classes=3)
-    with pytest.raises(ValueError, match="the joint model of inducing points is the softmax"):
+    with pytest.raises(ValueError, match="the joint models of inducing points are the multinomial"):
         make(likelihood="threshold").fit(X, y)
     with pytest.raises(ValueError, match="one kernel that all classes share"):
         make([KERNEL] * 3, likelihood="logit").fit(X, y)

@@ -12,6 +12,7 @@ from gpclass.blocks import LocalBlocks
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference import Outcome, Variational
 from gpclass.inference.by_blocks import VariationalByBlocks
+from gpclass.inference.probit_terms import MultinomialProbitTerms
 from gpclass.inference.row_sums import gradient_sums
 from gpclass.inference.row_terms import BinaryTerms, SoftmaxTerms
 from gpclass.inference.weight_steps import WeightState
@@ -93,7 +94,9 @@ def test_no_other_gaussian_has_a_larger_bound():
         assert other.log_evidence < found.log_evidence
 
 
-@pytest.mark.parametrize("terms", [BinaryTerms(Probit()), SoftmaxTerms(3)], ids=["binary", "three"])
+@pytest.mark.parametrize(
+    "terms", [BinaryTerms(Probit()), SoftmaxTerms(3), MultinomialProbitTerms(3)], ids=repr
+)
 def test_how_rows_are_split_and_ordered_does_not_matter(terms):
     X, y = table(90)
     if terms.n_latents > 1:

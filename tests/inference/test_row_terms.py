@@ -3,13 +3,22 @@
 import numpy as np
 import pytest
 
+from gpclass.inference.probit_terms import MultinomialProbitTerms
 from gpclass.inference.row_terms import BinaryTerms, SoftmaxTerms
-from gpclass.likelihoods import LIKELIHOODS, Logit
-from gpclass.likelihoods.classes import SoftmaxLikelihood
+from gpclass.likelihoods import LIKELIHOODS, Logit, Probit
+from gpclass.likelihoods.classes import MultinomialProbitLikelihood, SoftmaxLikelihood
+from gpclass.likelihoods.probabilities.points import normals
 from gpclass.testing.comparison import difference
 
 SMOOTH = [kind() for kind in LIKELIHOODS.values() if kind.smooth]
-TERMS = [*map(BinaryTerms, SMOOTH), SoftmaxTerms(2), SoftmaxTerms(3, 32), SoftmaxTerms(7)]
+TERMS = [
+    *map(BinaryTerms, SMOOTH),
+    SoftmaxTerms(2),
+    SoftmaxTerms(3, 32),
+    SoftmaxTerms(7),
+    MultinomialProbitTerms(2),
+    MultinomialProbitTerms(5),
+]
 
 
 def problem(terms, n=12, spread=1.0):
@@ -66,6 +75,30 @@ def test_two_classes_are_the_logit_of_their_difference():
     np.testing.assert_allclose(found.by_variance[:, 1:], binary.by_variance, atol=3e-4)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_the_multinomial_probit_is_bounded_below_and_closely(n_classes):
+    terms, likelihood = MultinomialProbitTerms(n_classes), MultinomialProbitLikelihood()
+    y, m, v = problem(terms, n=100, spread=0.5)
+    found, Z = terms(y, m, v), normals(n_classes, 0, 512)
+    truth = np.mean([likelihood.log_prob(y, m + np.sqrt(v) * z) for z in Z.T], axis=0)
+    # the sum over points is itself a few 1e-3 off
+    assert (found.value < truth + 5e-3).all()
+    assert (truth - found.value).max() < 0.1
+
+
+def test_the_noise_of_a_row_is_conditioned_on_its_latents():
+    """Two classes by brute force: a grid over the Gaussians of u given the latents."""
+    gap, v = -0.7, 1.3
+    found = MultinomialProbitTerms(2)(np.ones(1, int), np.array([[0.0, gap]]), np.full((1, 2), v))
+    grid = np.meshgrid(*(np.linspace(*ends, 31) for ends in [(0.3, 1.3), (-0.6, 0.0), (0.3, 1.0)]))
+    # u = a + b (f_y - m_y) - b (f_j - m_j) + s^1/2 z, by the symmetry of the two
+    a, b, s = (one.ravel() for one in grid)
+    expected = Probit().expected_log_prob(np.ones_like(a), a + gap, s + 2.0 * (1.0 + b) ** 2 * v)
+    bounds = expected.value - 0.5 * (s + a**2 + 2.0 * b**2 * v - 1.0 - np.log(s))
+    assert bounds.max() == pytest.approx(found.value[0], abs=1e-3)
+    assert bounds.max() <= found.value[0] + 1e-9
+
+
 def test_how_far_the_points_are_from_the_integral():
     truth, found = SoftmaxTerms(10, 2**14), SoftmaxTerms(10)
     y, m, v = problem(found, n=200)
@@ -106,3 +139,8 @@ def test_everything_is_finite(terms, size):
 def test_settings_that_cannot_work(settings, named):
     with pytest.raises(ValueError, match=named):
         SoftmaxTerms(**settings)
+
+
+def test_one_class_is_none():
+    with pytest.raises(ValueError, match="n_classes"):
+        MultinomialProbitTerms(1)

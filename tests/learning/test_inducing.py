@@ -82,7 +82,8 @@ def test_gradient_by_the_likelihood(name):
 
 def test_gradient_of_three_classes_and_weights():
     weights = np.random.default_rng(1).uniform(0.2, 3.0, 70)
-    check_gradient(problem(KERNELS["ard"], Logit(), n_classes=3, weights=weights))
+    for likelihood in (Logit(), Probit()):
+        check_gradient(problem(KERNELS["ard"], likelihood, n_classes=3, weights=weights))
 
 
 @pytest.mark.parametrize("name", slow(LIKELIHOODS, "threshold", "mislabelled"))

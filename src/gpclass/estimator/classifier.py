@@ -77,7 +77,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
     inducing : None, "auto", int or array-like of shape (m, d), default=None
         None: the exact prior, O(n^3) time and O(n^2) memory. Else m inducing points, in O(n m^2).
         With ``inference="vi"`` it is the variational form by blocks of rows, in O(m^2) memory a
-        class, and "joint" the softmax of all classes. With another it is FITC, in O(n m) memory,
+        class, and "joint" the multinomial probit of all classes, or with ``likelihood="logit"`` the
+        softmax. With another it is FITC, in O(n m) memory,
         for two classes and for "one_vs_rest" and "one_vs_one". "auto": as many as leave 1 % of the
         variance of the rows, at most 1024. A number: rows of X, each the one of which the others
         leave most variance under the starting kernel; with "vi" and columns of numbers, means of

@@ -59,7 +59,7 @@ def divide(
             kernels[0] if len(kernels) == 1 else CompoundKernel(kernels),
             X,
             codes,
-            _softmax_likelihood(parts.likelihood),
+            _class_likelihood(parts.likelihood),
             by_blocks,
             n_classes,
             weights if weights is None or used is None else weights[used],
@@ -131,14 +131,15 @@ def _by_blocks(parts: Parts) -> VariationalByBlocks | None:
     return VariationalByBlocks(max_passes=method.max_iter)
 
 
-def _softmax_likelihood(likelihood: Likelihood) -> Likelihood:
-    """The logit, of which the softmax is the joint model; the probit, the default, stands."""
+def _class_likelihood(likelihood: Likelihood) -> Likelihood:
+    """The probit or the logit, of which the multinomial probit and the softmax are joint models."""
     if not isinstance(likelihood, Logit | Probit):
         raise ValueError(
-            "the joint model of inducing points is the softmax, whose terms are not those of "
-            f"{likelihood!r}: take likelihood='logit', or multi_class='one_vs_rest'"
+            "the joint models of inducing points are the multinomial probit and the softmax, whose "
+            f"terms are not those of {likelihood!r}: take likelihood='probit' or 'logit', or "
+            "multi_class='one_vs_rest'"
         )
-    return Logit()
+    return likelihood
 
 
 def _check_kernels(kernels: list[Kernel], n_classes: int, multi_class: str) -> None:

@@ -75,7 +75,7 @@ def _of_collection(
     if len(classes) > 2 and parts.multi_class not in JOINT:
         raise ValueError(
             f"multi_class={parts.multi_class!r} of a Dask collection is not there; "
-            "'joint' is, the softmax of all classes"
+            "'joint' is, the model of all classes"
         )
     factors = np.ones(len(classes))
     if estimator.class_weight is not None:

@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from gpclass.blocks import AbsentBlocks, Block, LocalBlocks, RowBlocks
 from gpclass.inference.by_blocks import BlockApproximation, VariationalByBlocks
 from gpclass.inference.features import features
-from gpclass.inference.joint import Softmax
+from gpclass.inference.joint import JointScheme, MultinomialProbit, Softmax
+from gpclass.inference.probit_terms import MultinomialProbitTerms
 from gpclass.inference.row_sums import cavities
 from gpclass.inference.row_terms import BinaryTerms, RowTerms, SoftmaxTerms
 from gpclass.inference.weights import (
@@ -22,7 +23,7 @@ from gpclass.inference.weights import (
 )
 from gpclass.kernels import cross, diagonal
 from gpclass.learning.problem import Problem
-from gpclass.likelihoods import Likelihood
+from gpclass.likelihoods import Likelihood, Probit
 from gpclass.priors.basis import Basis
 from gpclass.priors.points import MOST_CANDIDATES, inducing_inputs
 
@@ -41,7 +42,7 @@ class InducingProblem(Problem):
     """One classification problem with inducing points, by sums over blocks of rows.
 
     The fields are those of `Problem`, with labels ``y`` of shape (n,): -1 and +1 for two classes,
-    else class indices, under the softmax.
+    else class indices, under the multinomial probit or, with the logit, the softmax.
 
     Parameters
     ----------
@@ -96,6 +97,8 @@ class InducingProblem(Problem):
         """What a row's label says of its latents."""
         if self.n_classes == 2:
             return BinaryTerms(self.likelihood)
+        if isinstance(self.likelihood, Probit):
+            return MultinomialProbitTerms(self.n_classes)
         points = max(SOFTMAX_POINTS, 1 << (4 * self.n_classes - 1).bit_length())
         return SoftmaxTerms(self.n_classes, points, self.order)
 
@@ -105,9 +108,9 @@ class InducingProblem(Problem):
         return Basis.of(self.kernel, self.Z)
 
     @property
-    def scheme(self) -> Softmax:
+    def scheme(self) -> JointScheme:
         """Class probabilities of more than two classes."""
-        return Softmax()
+        return MultinomialProbit() if isinstance(self.likelihood, Probit) else Softmax()
 
     @property
     def codes(self) -> NDArray[Any]:
