@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.linalg import blas
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
@@ -200,7 +199,7 @@ def run_cluster(repeat: int, dry: bool) -> Figures:
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    n, m, fit_n, fit_m = (600, 20, 300, 10) if dry else (N, POINTS, 50_000, 200)
+    n, m, fit_n, fit_m = (600, 20, 300, 10) if dry else (N, POINTS, 20_000, 100)
     task, rows = Task.of(n, m), table(n)
     chunk = min(PART, n // WORKERS)
     kernel = 1.0 * RBF(np.full(COLUMNS, 3.0))
@@ -261,6 +260,8 @@ def run_cluster(repeat: int, dry: bool) -> Figures:
 
 def draw(records: Sequence[dict[str, Any]]) -> None:
     """CPU time of a bound and gradient by the number of rows."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(5.0, 3.2), layout="constrained")
     axes = figure.add_subplot()
     n = np.array([one["n"] for one in records], dtype=float)
