@@ -70,7 +70,11 @@ def measure(who: str, n: int, d: int) -> dict[str, float]:
     therefore done before the process forgets its peak, where the system can make it forget.
     """
     task(who, min(n, WARM_UP), d)()
-    call = task(who, n, d)
+    return peaks(task(who, n, d))
+
+
+def peaks(call: Callable[[], Any]) -> dict[str, float]:
+    """Peaks of a call above its start, in bytes."""
     _forget_peak()
     resident = _resident()
     tracemalloc.start()

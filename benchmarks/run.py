@@ -19,6 +19,7 @@ from benchmarks import (
     evaluations,
     evidence,
     fit,
+    inducing,
     memory,
     methods,
     multiclass,
@@ -58,6 +59,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "classes": Benchmark(multiclass.run_evidence, multiclass.ROWS),
     "class-probabilities": Benchmark(multiclass.run_probabilities),
     "digits": Benchmark(multiclass.run_digits),
+    "inducing": Benchmark(inducing.run_pass),
+    "inducing-growth": Benchmark(inducing.run_growth),
+    "inducing-cluster": Benchmark(inducing.run_cluster),
     "rivals": Benchmark(rivals.run, rivals.ROWS),
 }
 REPEAT: Final = 5

@@ -41,29 +41,31 @@ class Contestant:
 Times = dict[str, list[float]]
 
 
-def take_turns(contestants: list[Contestant], repeat: int) -> Times:
+def take_turns(
+    contestants: list[Contestant], repeat: int, clock: Callable[[], float] = time.perf_counter
+) -> Times:
     """Seconds of every contestant in every repetition, after one untimed round.
 
     Contestants with a ``repeat`` of their own are not warmed up: they are the slow ones.
     """
     for contestant in contestants:
         if contestant.repeat is None:
-            _seconds(contestant)
+            _seconds(contestant, clock)
     times: Times = {contestant.name: [] for contestant in contestants}
     for repetition in range(repeat):
         for contestant in contestants:
             if contestant.repeat is None or repetition < contestant.repeat:
-                times[contestant.name].append(_seconds(contestant))
+                times[contestant.name].append(_seconds(contestant, clock))
     return times
 
 
-def _seconds(contestant: Contestant) -> float:
+def _seconds(contestant: Contestant, clock: Callable[[], float]) -> float:
     argument = None if contestant.prepare is None else contestant.prepare()
     gc.collect()
     time.sleep(PAUSE)
-    start = time.perf_counter()
+    start = clock()
     contestant.run(argument)
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def median(times: Times, name: str) -> float:

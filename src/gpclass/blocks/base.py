@@ -92,23 +92,27 @@ def tree_sum(parts: Iterable[Summands]) -> Summands:
 
     At most one partial sum a level is in memory.
     """
-    nodes: dict[int, tuple[Summands, int]] = {}
-
-    def put(part: Summands, level: int) -> None:
-        before, count = nodes.pop(level, ((), 0))
-        total = add(before, part) if count else part
-        if count + 1 == ARITY:
-            put(total, level + 1)
-        else:
-            nodes[level] = total, count + 1
-
+    nodes: _Nodes = {}
     for part in parts:
-        put(part, 0)
+        _put(nodes, part, 0)
     while len(nodes) > 1:
         level = min(nodes)
-        put(nodes.pop(level)[0], level + 1)
+        _put(nodes, nodes.pop(level)[0], level + 1)
     ((total, _),) = nodes.values()
     return total
+
+
+# By level: a sum that is not complete, and how many it has so far.
+_Nodes = dict[int, tuple[Summands, int]]
+
+
+def _put(nodes: _Nodes, part: Summands, level: int) -> None:
+    before, count = nodes.pop(level, ((), 0))
+    total = add(before, part) if count else part
+    if count + 1 == ARITY:
+        _put(nodes, total, level + 1)
+    else:
+        nodes[level] = total, count + 1
 
 
 def divided(block: Block, size: int) -> Iterator[Block]:
