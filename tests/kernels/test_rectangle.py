@@ -1,8 +1,11 @@
 """Covariances with inducing inputs, and their pullbacks, for every kernel of `conftest`."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, PairwiseKernel, WhiteKernel
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process.kernels import RBF, Matern, PairwiseKernel, WhiteKernel
 from sklearn.gaussian_process.tests._mini_sequence_kernel import MiniSeqKernel
 
 from gpclass.kernels import (
@@ -100,3 +103,19 @@ def test_shapes_that_do_not_fit(X, shape):
         pullback_cross(RBF(1.0), X[:4], X[:2], np.zeros(shape))
     with pytest.raises(ValueError, match="g has shape"):
         pullback_diagonal(RBF(1.0), X[:7], np.zeros(shape))
+
+
+@pytest.mark.parametrize("kernel", [RBF, partial(Matern, nu=2.5)], ids=["RBF", "Matern"])
+def test_a_column_of_a_short_length_scale_is_no_part_of_the_product(kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 3, 60), rng.standard_normal((60, 9))])
+    Z = X[:7] + np.r_[0.0, np.full(9, 0.1)]
+    kernel, widths = kernel(np.r_[1e-3, np.full(9, 2.0)]), []
+
+    def seen(A, B, **keywords):
+        widths.append(A.shape[1])
+        return cdist(A, B, **keywords)
+
+    monkeypatch.setattr("gpclass.kernels.distances.cdist", lambda A, B, m: seen(A, B, metric=m))
+    np.testing.assert_allclose(rectangle(kernel, X, Z), kernel(X, Z), rtol=1e-10, atol=1e-14)
+    assert set(widths) == {1}
