@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
+from os import cpu_count
 from typing import Any, Final, NamedTuple, cast, final
 
 import numpy as np
@@ -32,7 +33,8 @@ from gpclass.blocks.base import (
 )
 from gpclass.exceptions import ClusterLostError
 
-# Part of the workers' memory beside their process that one set of blocks may be held in: the rows, and their features.
+# Part of the workers' memory, beside their process, that one set of blocks may be held in: the
+# rows, and their features.
 HELD_PART: Final = 0.2
 # Bytes of a worker's process before it has any rows: Python with numpy, scipy and scikit-learn.
 PROCESS: Final = 3e8
@@ -135,6 +137,16 @@ class ClusterBlocks(RowBlocks):
     def held(self) -> bool:
         """As for every collection of rows."""
         return self._rows.fits
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of the workers, or of Dask in this process; at most one a part."""
+        client = active_client()
+        if client is not None:
+            found = sum(client.nthreads().values())
+        else:
+            found = import_dask().config.get("num_workers", None) or cpu_count()
+        return max(1, min(found, len(self.sizes)))
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""

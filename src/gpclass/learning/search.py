@@ -40,8 +40,9 @@ class SearchSettings:
     about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
     ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
 
-    With inducing points all of it ends where a step gains less than ``row_gain`` nats a row, from
-    ``subset_rows`` on, inference is as much looser as there are more rows, and the subset's search may begin with a subset of it.
+    With inducing points, from ``subset_rows`` on, all of it ends where a step gains less than
+    ``row_gain`` nats a row, and inference is as much looser as there are more rows. A subset may
+    begin with a subset of its own; then steps by its curvature are tried on all rows first.
     """
 
     gain: float = 1e-6
@@ -113,6 +114,12 @@ def maximise(
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
+        if lead.H is not None:
+            best = objective.evaluate(lead.theta, gradient=True)
+            best = best and _refine(objective, best, lead.H, stages.gain, settings)
+            if best is not None and _promise(best, lead.H, bounds) <= stages.gain:
+                return f"a step by the curvature of {lead.n_rows} rows gains less", best
+            lead = lead if best is None else lead._replace(theta=best.theta)
         gain, gtol = stages.gain, settings.subset_gtol
         found = _minimise(objective, bounds, lead.theta, lead.scale, settings, gain, gtol)
         message = f"{found.message}; it began where {lead.n_rows} rows led"
@@ -225,7 +232,8 @@ def _tied(objective: Objective, start: Array, settings: SearchSettings, gain: fl
 class _Lead(NamedTuple):
     """Where a subset of the rows leads, the unit of steps from there on, and sites to start from.
 
-    ``curvature`` is that of the subset; where it is ``flat``, the unit is one.
+    ``curvature`` is that of the subset; where it is ``flat``, the unit is one. ``H`` is the inverse
+    of the Hessian of all rows, where the subset's was found from a subset of it.
     """
 
     theta: Array
@@ -234,6 +242,7 @@ class _Lead(NamedTuple):
     scale: Array
     n_rows: int
     sites: Any
+    H: Array | None
 
 
 def _from_subset(
@@ -256,19 +265,21 @@ def _from_subset(
             found = _minimise(small, subset.bounds, start, lead.scale, settings, gain, gtol)
         if small.best is None:
             return None
+        H = None
         if lead is None:
             curvature = _curvature(small, found.theta)
             # what the subset says nothing about must not decide
             flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
         else:
             curvature, flat = lead.curvature * np.sqrt(subset.n_rows / lead.n_rows), lead.flat
+            H = found.H * (subset.n_rows / stages.searching.n_rows)
     reach = settings.subset_reach
     theta = np.where(flat, np.clip(found.theta, start - reach, start + reach), found.theta)
     # the curvature grows with the rows, if less than they do; beyond 1e6 it is not believed
     growth = np.sqrt(stages.searching.n_rows / subset.n_rows)
     scale = np.where(flat, 1.0, np.clip(curvature * growth, 1e-2, 1e6) ** -0.5)
     sites = stages.searching.sites_from_subset(small.best.sites, settings.subset_step)
-    return _Lead(theta, curvature, flat, scale, subset.n_rows, sites)
+    return _Lead(theta, curvature, flat, scale, subset.n_rows, sites, H)
 
 
 def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
@@ -282,6 +293,14 @@ def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
             _, changed = objective(nearby)
             found[i] = (changed[i] - g[i]) / (nearby[i] - theta[i])
     return found
+
+
+def _promise(point: Point, H: Array, bounds: Array) -> float:
+    """What a quasi-Newton step from a point would gain; a parameter on a bound stays there."""
+    assert point.gradient is not None
+    g = point.gradient.copy()
+    g[list(at_bounds(point.theta, bounds))] = 0.0
+    return 0.5 * float(g @ H @ g)
 
 
 def _refine(
