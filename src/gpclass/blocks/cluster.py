@@ -146,7 +146,7 @@ class ClusterBlocks(RowBlocks):
             found = sum(client.nthreads().values())
         else:
             found = import_dask().config.get("num_workers", None) or cpu_count()
-        return max(1, min(found, len(self.sizes)))
+        return max(1, min(int(found), len(self.sizes)))
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
@@ -362,7 +362,7 @@ def default_budget() -> float:
     limits = [one["memory_limit"] for one in info["workers"].values()]
     if not any(limits):
         return HELD_HERE
-    return HELD_PART * sum(max(0.0, one - PROCESS) for one in limits)
+    return HELD_PART * float(sum(max(0.0, one - PROCESS) for one in limits))
 
 
 def _divide(block: Block, size: int) -> list[Block]:

@@ -300,21 +300,21 @@ def _hashes(part: Partition, task: tuple[MixedTable], places: int) -> list[NDArr
     return [np.stack([found[one], rows[one]]) for one in at]
 
 
-def _first_ones(*hashes: NDArray[Any]) -> list[NDArray[np.intp]]:
+def _first_ones(*hashes: NDArray[Any]) -> list[NDArray[np.uint32]]:
     """Rows of each partition whose hash is in no earlier row, of the hashes of one place."""
     whole = np.concatenate(hashes, axis=1)
     ends = np.cumsum([one.shape[1] for one in hashes])[:-1]
     first = np.zeros(whole.shape[1], dtype=bool)
     first[np.unique(whole[0], return_index=True)[1]] = True
     rows, keep = np.split(whole[1], ends), np.split(first, ends)
-    return [one[kept].astype(np.intp) for one, kept in zip(rows, keep, strict=True)]
+    return [one[kept].astype(np.uint32) for one, kept in zip(rows, keep, strict=True)]
 
 
-def _kept(*rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _kept(*rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.sort(np.concatenate(rows))
 
 
-def _unit_sums(part: Partition, rows: NDArray[np.intp], task: tuple[MixedTable, Array]) -> Array:
+def _unit_sums(part: Partition, rows: NDArray[np.uint32], task: tuple[MixedTable, Array]) -> Array:
     """Of each column of numbers: known entries, their sum and that of squares about a centre."""
     table, centre = task
     unit = np.ldexp(used_raw(part, table)[rows][:, table.numeric], table.exponents) - centre
