@@ -115,15 +115,18 @@ def _boosting(X: Any, y: Any) -> Any:
     return make_pipeline(FunctionTransformer(with_categories), grid)
 
 
-def _catboost(X: Any, y: Any) -> Any:
-    levels = _is_level(X)
-    model = import_module("catboost").CatBoostClassifier(
-        cat_features=levels,
-        verbose=False,
-        random_seed=0,
-        thread_count=1,
-        allow_writing_files=False,
-    )
+def catboost(X: Any, y: Any, threads: int = 1) -> Any:
+    """CatBoost, with the levels of a frame as such."""
+    arguments: dict[str, Any] = {
+        "verbose": False,
+        "random_seed": 0,
+        "thread_count": threads,
+        "allow_writing_files": False,
+    }
+    maker = import_module("catboost").CatBoostClassifier
+    if not isinstance(X, pd.DataFrame):
+        return maker(**arguments)
+    model = maker(cat_features=_is_level(X), **arguments)
     return make_pipeline(FunctionTransformer(with_named_levels), model)
 
 
@@ -141,5 +144,5 @@ MODELS: Final[dict[str, Maker]] = {
     "SVC": _svc,
     "random forest": _forest,
     "histogram boosting": _boosting,
-    "CatBoost": _catboost,
+    "CatBoost": catboost,
 }

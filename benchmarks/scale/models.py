@@ -1,18 +1,21 @@
 """What is compared on large tables, each at its documented settings."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from benchmarks.quality.models import columns, with_categories, with_named_levels
+from benchmarks.quality import models
+from benchmarks.quality.models import columns, with_categories
 from benchmarks.scale.tables import Split
 from gpclass import GaussianProcessClassifier
 from gpclass.kernels import median_distance
@@ -24,11 +27,14 @@ SUBSAMPLE: Final = 2000
 # Rows and points that a kernel is learnt by, which then stays.
 FEW: Final = 5000
 FEW_POINTS: Final = 300
+THREADS: Final = int(os.environ.get("OMP_NUM_THREADS", "2"))
 
 
-def _fitted(model: Any, split: Split, X: Any = None, y: Any = None) -> Iterator[Answer]:
+def _fitted(
+    model: Any, split: Split, X: Any = None, y: Any = None, **weights: Any
+) -> Iterator[Answer]:
     start, cpu = time.perf_counter(), time.process_time()
-    model.fit(split.X if X is None else X, split.y if y is None else y)
+    model.fit(split.X if X is None else X, split.y if y is None else y, **weights)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     yield seconds, cpu, model.predict_proba(split.X_test), model.classes_
 
@@ -43,13 +49,29 @@ def ours_for_images(split: Split, m: int) -> Iterator[Answer]:
     """One length-scale, learnt from `FEW` rows; then all rows and points with that kernel."""
     start, cpu = time.perf_counter(), time.process_time()
     kernel = ConstantKernel(10.0) * RBF(median_distance(split.X[:SUBSAMPLE]))
-    settings: dict[str, Any] = {"inference": "vi", "random_state": 0, "verbose": 1}
+    settings: dict[str, Any] = {
+        "inference": "vi",
+        "likelihood": "logit",
+        "random_state": 0,
+        "verbose": 1,
+    }
     few = GaussianProcessClassifier(kernel, inducing=min(m, FEW_POINTS), **settings)
     few.fit(split.X[:FEW], split.y[:FEW])
     model = GaussianProcessClassifier(few.kernel_, optimizer=None, inducing=m, **settings)
     model.fit(split.X, split.y)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     yield seconds, cpu, model.predict_proba(split.X_test), model.classes_
+
+
+def ours_once(split: Split, m: int) -> Iterator[Answer]:
+    """The same bound, with equal rows given once: their number is the weight."""
+    frame = pd.DataFrame(split.X).assign(label=split.y)
+    counts = frame.groupby(list(frame.columns), sort=False, dropna=False).size()
+    rows = counts.index.to_frame(index=False)
+    X, y = rows.drop(columns="label"), rows["label"].to_numpy()
+    model = GaussianProcessClassifier(inference="vi", inducing=m, random_state=0, verbose=1)
+    weights = counts.to_numpy(dtype=np.float64)
+    yield from _fitted(model, split, X, y, sample_weight=weights)
 
 
 def ours_fitc(split: Split, m: int) -> Iterator[Answer]:
@@ -80,21 +102,7 @@ def boosting(split: Split, m: int) -> Iterator[Answer]:
 
 def catboost(split: Split, m: int) -> Iterator[Answer]:
     """CatBoost."""
-    maker = import_module("catboost").CatBoostClassifier
-    arguments: dict[str, Any] = {
-        "verbose": False,
-        "random_seed": 0,
-        "thread_count": 2,
-        "allow_writing_files": False,
-    }
-    if hasattr(split.X, "columns"):
-        levels = [c for c in split.X.columns if split.X[c].dtype == object or _is_text(split.X[c])]
-        model = make_pipeline(
-            FunctionTransformer(with_named_levels), maker(cat_features=levels, **arguments)
-        )
-    else:
-        model = maker(**arguments)
-    yield from _fitted(model, split)
+    yield from _fitted(models.catboost(split.X, split.y, threads=THREADS), split)
 
 
 def gpboost(split: Split, m: int) -> Iterator[Answer]:
@@ -147,13 +155,10 @@ def _with_columns(split: Split, model: Any) -> Any:
     return make_pipeline(columns(), model) if hasattr(split.X, "columns") else model
 
 
-def _is_text(column: Any) -> bool:
-    return str(column.dtype) in ("str", "string", "category")
-
-
 MODELS: Final[dict[str, Callable[[Split, int], Iterator[Answer]]]] = {
     "gpclass": ours,
     "gpclass, one length-scale": ours_for_images,
+    "gpclass, equal rows once": ours_once,
     "gpclass, EP on FITC": ours_fitc,
     "gpclass, exact on 2,000 rows": exact,
     "logistic regression": logistic,

@@ -1,5 +1,6 @@
 """GPyTorch's stochastic variational Gaussian process, as its documentation sets it up."""
 
+import os
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from scipy.cluster.vq import kmeans2
 
+THREADS: Final = int(os.environ.get("OMP_NUM_THREADS", "2"))
 EPOCHS: Final = 100
 BATCH: Final = 1024
 RATE: Final = 0.01
@@ -47,7 +49,7 @@ def learn(
 ) -> Iterator[tuple[float, float, Any]]:
     """Seconds and CPU seconds so far, and probabilities of the test rows, after each epoch."""
     torch.manual_seed(0)
-    torch.set_num_threads(2)
+    torch.set_num_threads(THREADS)
     start, cpu_start = time.perf_counter(), time.process_time()
     rng = np.random.default_rng(0)
     some = X[rng.permutation(len(X))[:20_000]].astype(np.float32)

@@ -226,6 +226,19 @@ def test_a_fit_to_parquet_files_by_parts(rows, tmp_path):
     assert predicted["rows"] == 50
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:Port .* is already in use")
+def test_a_fit_on_a_cluster_that_runs_elsewhere(rows, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    path = tmp_path / "m.skops"
+    fit = ("fit", "--data", rows, "--target", "kind", "--inducing", 12, "--out", path, "--json")
+    here = json.loads(succeed(*fit).stdout)
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        there = json.loads(succeed(*fit, "--scheduler", cluster.scheduler_address).stdout)
+        assert len(cluster.scheduler_info["workers"]) == 2
+    assert there["log_evidence"] == here["log_evidence"]
+
+
 def test_mistakes_of_a_fit_by_parts(fail, rows, iris, tmp_path):
     out = ("--out", tmp_path / "m.skops")
     assert "--target" in fail("fit", "--data", rows, *out)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpclass.blocks import Block, ClusterBlocks, LocalBlocks
+from gpclass.blocks.cluster import HELD_HERE, default_budget
 from gpclass.exceptions import ClusterLostError, NotPositiveDefiniteError
 
 dask = pytest.importorskip("dask")
@@ -88,8 +89,19 @@ def test_every_scheduler_and_any_budget_give_the_same_bits(scheduler, budget, ex
             assert_equal(derived.reduce(moments, 0.0), expected)
         again = derived.derive(moved, 0.0, n_bytes=1e3)
         assert_equal(again.reduce(moments, 0.0), expected)
+        with dask.config.set(num_workers=3):
+            assert rows.n_threads == 3
         for collection in (rows, again):
             assert_equal(collection.sample(20, 3), LocalBlocks(*block()).sample(20, 3))
+
+
+@pytest.mark.slow
+def test_what_workers_may_hold_is_beside_their_process():
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    for limit, budget in (("400MB", 0.2 * 2 * 1e8), ("200MB", 0.0), (0, HELD_HERE)):
+        cluster = distributed.LocalCluster(n_workers=2, memory_limit=limit, **settings)
+        with cluster, distributed.Client(cluster):
+            assert default_budget() == pytest.approx(budget)
 
 
 def test_parts_and_sizes_that_do_not_fit():
@@ -106,6 +118,7 @@ def test_processes_give_the_same_bits(two_workers, budget, expected):
     derived = rows.derive(moved, np.full(3, 0.5), n_bytes=1e3)
     assert_equal(derived.reduce(moments, 0.0), expected)
     assert_equal(derived.sample(20, 3), LocalBlocks(*block()).sample(20, 3))
+    assert rows.n_threads == 2
     with pytest.raises(NotPositiveDefiniteError, match="the kernel fails"):
         rows.reduce(refuse)
 

@@ -1,6 +1,7 @@
 """Time and memory are estimated before they are spent."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ def problems(n, n_classes, **arguments):
     X = np.random.default_rng(0).normal(size=(n, 2))
     parts = pick_parts(GaussianProcessClassifier(**arguments))
     table = used_rows(X, np.arange(n) % n_classes, None, None)
-    return divide(parts, starting_kernels(None, X), X, table).problems
+    points = arguments.get("inducing") is not None
+    return divide(parts, starting_kernels(None, X), X, table, inducing=points).problems
 
 
 def cost(problems, learner, n_starts, n_jobs, points=None):
@@ -116,6 +118,21 @@ def test_what_inducing_points_cost():
     rows = InducingPoints(np.zeros((100, 2)))
     assert cost([binary], MaximiseEvidence(), 1, None, rows).evaluations == 16
     assert "fewer inducing points" in by_100.advice
+
+
+def test_a_collection_costs_what_all_of_its_rows_do(machine):
+    from gpclass.blocks import AbsentBlocks
+
+    (held,) = problems(2000, 2, inference="vi", inducing=500)
+    few, whole = InducingPoints(500), replace(held, source=AbsentBlocks((500_000,) * 6))
+    here, there = (cost([one], MaximiseEvidence(), 1, None, few) for one in (held, whole))
+    assert (here.n_rows, there.n_rows) == (2000, 3_000_000)
+    assert there.flops > 500 * here.flops
+    # rows are with the workers
+    assert there.n_bytes == here.n_bytes
+    with pytest.warns(CostWarning, match=r"n = 3000000 may take .* min"):
+        there.warn()
+    there._replace(threads=100).warn()
 
 
 def test_half_of_the_memory_and_long_fits_are_warnings(machine):

@@ -22,6 +22,7 @@ from gpclass.learning import (
     InducingProblem,
     MaximiseEvidence,
     MaximiseLeaveOneOut,
+    SearchSettings,
     weak_hyperprior,
 )
 from gpclass.likelihoods import Logit, Mislabelled, NoisyThreshold, Probit
@@ -133,6 +134,30 @@ def test_a_subset_is_a_sample_of_as_many_rows_as_the_points_need():
     sites = part.evaluate(part.theta, gradient=False).approximation.sites
     scaled = whole.sites_from_subset(sites, 4)
     np.testing.assert_allclose(scaled.A, 2.4 * sites.A)
+
+
+def test_of_many_rows_a_tenth_leads_and_a_part_of_it_before(monkeypatch):
+    monkeypatch.setattr("gpclass.learning.inducing.FEWEST_ROWS", 100)
+    settings = SearchSettings(subset_rows=150)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 2))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.standard_normal(2000) > 0, 1.0, -1.0)
+    whole = InducingProblem(2.0 * RBF([1.0, 1.0]), X, y, Probit(), VariationalByBlocks())
+    whole = whole.placed(whole.theta, 10, 0)
+    part = whole.subset(4)
+    assert (part.n_rows, part.subset(4).n_rows) == (200, 100)
+
+    def learnt():
+        return MaximiseEvidence(settings=settings).learn(whole, whole.theta[None])
+
+    led = learnt()
+    assert "200 rows led" in led.runs[0].message
+    monkeypatch.setattr("gpclass.learning.inducing.MOST_ROWS", 0)
+    assert whole.subset(4).n_rows == 100
+    alone = learnt()
+    # a step of the search ends it below 1e-6 nats a row
+    assert led.log_evidence == pytest.approx(alone.log_evidence, abs=5e-3)
+    assert led.runs[0].n_evaluations <= alone.runs[0].n_evaluations
 
 
 def test_classes_may_be_numbered_in_any_order():

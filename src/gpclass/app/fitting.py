@@ -64,9 +64,8 @@ def fit(
     """Fit the classifier to a table and save it."""
     from gpclass.app.datasets import load_dataset
     from gpclass.app.evaluation import check_classes
-    from gpclass.app.model_file import require_skops, save_model
+    from gpclass.app.model_file import require_skops
     from gpclass.app.tables import check_output
-    from gpclass.estimator.classifier import GaussianProcessClassifier
 
     options = given(likelihood, inference, multi_class, restarts, n_jobs)
     if inducing is not None:
@@ -85,34 +84,9 @@ def fit(
         _fit_parts(parquet, scheduler, target, ids or [], options, seed, out, as_json)
         return
     dataset = load_dataset(str(data), target, reading(sep, encoding, ids))
-    classes = check_classes(dataset.y, name=dataset.target)
-    X = dataset.X
-    classifier = GaussianProcessClassifier(random_state=seed, verbose=1).set_params(**options)
-    start = time.perf_counter()
-    classifier.fit(X, dataset.y)
-    seconds = time.perf_counter() - start
-    save_model(classifier, dataset.target, out)
-    evidence = float(classifier.log_marginal_likelihood_value_)
-    if as_json:
-        print_json(
-            {
-                "model": str(out),
-                "bytes": out.stat().st_size,
-                "data": dataset.name,
-                "target": dataset.target,
-                "rows": len(X),
-                "features": list(dataset.feature_names),
-                "classes": classes.tolist(),
-                "kernel": str(classifier.kernel_),
-                "log_evidence": evidence,
-                "seconds": seconds,
-            }
-        )
-        return
-    print(f"{len(X)} rows, {X.shape[1]} features, classes {', '.join(map(str, classes))}")
-    print(f"kernel on the encoded columns: {classifier.kernel_}")
-    print(f"log evidence {evidence:.2f} nats, {seconds:.1f} s")
-    print(f"model: {out} ({out.stat().st_size / 1000:.0f} kB)")
+    check_classes(dataset.y, name=dataset.target)
+    found = _learnt(dataset.X, dataset.y, dataset.target, options, seed, out)
+    _report({**found, "data": dataset.name}, as_json)
 
 
 def _number(text: str) -> int:
@@ -133,9 +107,7 @@ def _fit_parts(
     as_json: bool,
 ) -> None:
     """Fit Parquet files by parts, on a cluster or on threads, and save the model."""
-    from gpclass.app.model_file import save_model
     from gpclass.app.tables import require
-    from gpclass.estimator.classifier import GaussianProcessClassifier
 
     frames = require("dask.dataframe", "--data needs dask", "gpclass[dask]")
     if target is None:
@@ -154,30 +126,47 @@ def _fit_parts(
             known = ", ".join(map(str, table.columns))
             raise ValueError(f"{pattern} has no column {', '.join(missing)}; it has {known}.")
         settings = {"inference": "vi", "inducing": "auto", **options}
-        classifier = GaussianProcessClassifier(random_state=seed, verbose=1).set_params(**settings)
-        X, start = table.drop(columns=[target, *ids]), time.perf_counter()
-        classifier.fit(X, table[target])
-        seconds = time.perf_counter() - start
-        save_model(classifier, target, out)
+        X, y = table.drop(columns=[target, *ids]), table[target]
+        found = _learnt(X, y, target, settings, seed, out)
+    _report({**found, "data": pattern}, as_json)
+
+
+def _learnt(
+    X: Any, y: Any, target: str, settings: dict[str, Any], seed: int, out: Path
+) -> dict[str, Any]:
+    """Fit, save, and say what was learnt."""
+    from gpclass.app.model_file import save_model
+    from gpclass.estimator.classifier import GaussianProcessClassifier
+    from gpclass.learning import InducingProblem
+
+    classifier = GaussianProcessClassifier(random_state=seed, verbose=1).set_params(**settings)
+    start = time.perf_counter()
+    classifier.fit(X, y)
+    seconds = time.perf_counter() - start
+    save_model(classifier, target, out)
+    problem = classifier.models_[0].problem
     found = {
         "model": str(out),
-        "data": pattern,
+        "bytes": out.stat().st_size,
         "target": target,
-        "rows": classifier.models_[0].problem.n_rows,
-        "features": list(map(str, classifier.feature_names_in_)),
+        "rows": len(y),
+        "features": list(map(str, X.columns)),
         "classes": classifier.classes_.tolist(),
-        "inducing": len(classifier.models_[0].problem.Z),
         "kernel": str(classifier.kernel_),
         "log_evidence": float(classifier.log_marginal_likelihood_value_),
         "seconds": seconds,
     }
+    return found | ({"inducing": len(problem.Z)} if isinstance(problem, InducingProblem) else {})
+
+
+def _report(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print(
-        f"{found['rows']} rows, {len(found['features'])} features, {found['inducing']} inducing "
-        f"points, classes {', '.join(map(str, found['classes']))}"
-    )
+    points = f"{found['inducing']} inducing points, " if "inducing" in found else ""
+    classes = ", ".join(map(str, found["classes"]))
+    print(f"{found['rows']} rows, {len(found['features'])} features, {points}classes {classes}")
     print(f"kernel on the encoded columns: {found['kernel']}")
-    print(f"log evidence bound {found['log_evidence']:.2f} nats, {seconds:.1f} s")
-    print(f"model: {out} ({out.stat().st_size / 1000:.0f} kB)")
+    evidence = "log evidence bound" if points else "log evidence"
+    print(f"{evidence} {found['log_evidence']:.2f} nats, {found['seconds']:.1f} s")
+    print(f"model: {found['model']} ({found['bytes'] / 1000:.0f} kB)")

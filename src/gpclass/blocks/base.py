@@ -55,6 +55,11 @@ class RowBlocks(ABC):
     def held(self) -> bool:
         """Whether blocks are at hand, so that a pass does not form them again."""
 
+    @property
+    def n_threads(self) -> int:
+        """Threads that take blocks at a time."""
+        return 1
+
     @abstractmethod
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """Sum over the blocks of the tuples ``function(block, *shared)``.

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
+from os import cpu_count
 from typing import Any, Final, NamedTuple, cast, final
 
 import numpy as np
@@ -32,8 +33,11 @@ from gpclass.blocks.base import (
 )
 from gpclass.exceptions import ClusterLostError
 
-# Part of the workers' memory that one set of blocks may be held in: the rows, and their features.
+# Part of the workers' memory, beside their process, that one set of blocks may be held in: the
+# rows, and their features.
 HELD_PART: Final = 0.2
+# Bytes of a worker's process before it has any rows: Python with numpy, scipy and scikit-learn.
+PROCESS: Final = 3e8
 # What it may be where workers are threads of this process, or do not say: bytes.
 HELD_HERE: Final = 1e9
 # Times that a pass is begun again where data were lost with all of the workers that had them.
@@ -82,7 +86,7 @@ class ClusterBlocks(RowBlocks):
     size : int, default=4096
         Rows of the blocks that functions are called with; a part's last has what is left.
     budget : float, default=None
-        Bytes that one set of blocks may hold. None: a fifth of the workers' memory limits, 1 GB
+        Bytes that one set of blocks may hold. None: a fifth of what their memory limits leave, 1 GB
         where these are threads of this process or have no limit.
     patience : float, default=60.0
         Seconds without any worker after which `ClusterLostError` is raised; a scheduler that does
@@ -133,6 +137,16 @@ class ClusterBlocks(RowBlocks):
     def held(self) -> bool:
         """As for every collection of rows."""
         return self._rows.fits
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of the workers, or of Dask in this process; at most one a part."""
+        client = active_client()
+        if client is not None:
+            found = sum(client.nthreads().values())
+        else:
+            found = import_dask().config.get("num_workers", None) or cpu_count()
+        return max(1, min(int(found), len(self.sizes)))
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
         """As for every collection of rows."""
@@ -338,14 +352,17 @@ def _has_workers(client: Any) -> bool:
 
 
 def default_budget() -> float:
-    """A part of the workers' memory limits together, or `HELD_HERE` where these are not known."""
+    """A part of what the workers' memory limits leave, or `HELD_HERE` where these are not known."""
     client = active_client()
     if client is None:
         return HELD_HERE
     # newer versions answer for five workers unless asked
     newer = "n_workers" in signature(client.scheduler_info).parameters
     info = client.scheduler_info(n_workers=-1) if newer else client.scheduler_info()
-    return HELD_PART * sum(one["memory_limit"] for one in info["workers"].values()) or HELD_HERE
+    limits = [one["memory_limit"] for one in info["workers"].values()]
+    if not any(limits):
+        return HELD_HERE
+    return HELD_PART * float(sum(max(0.0, one - PROCESS) for one in limits))
 
 
 def _divide(block: Block, size: int) -> list[Block]:

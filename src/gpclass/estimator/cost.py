@@ -42,6 +42,8 @@ LONG: Final = 600.0
 # Inducing points that are suggested, where there are so many times as many rows.
 SUGGESTED: Final = 500
 FEWER: Final = 4
+# Operations, in n m^2, of forming features that are not kept again, four times an evaluation.
+AGAIN: Final = 6.0
 # Factorisations run at about this part of the rate of products.
 EFFICIENCY: Final = 0.7
 
@@ -50,8 +52,9 @@ class Cost(NamedTuple):
     """Estimated cost of a fit.
 
     ``n_rows`` are those of the largest problem, ``evaluations`` those of the evidence, ``n_bytes``
-    the memory and ``flops`` the operations of all of them. ``advice`` says what needs less, and
-    ``cheaper`` what that costs, where this is known.
+    the memory of this process and ``flops`` the operations of all of them, on so many ``threads``
+    where a Dask collection has the rows. ``advice`` says what needs less, and ``cheaper`` what that
+    costs, where this is known.
     """
 
     n_rows: int
@@ -60,6 +63,7 @@ class Cost(NamedTuple):
     flops: float
     advice: str
     cheaper: "Cost | None" = None
+    threads: int = 1
 
     @classmethod
     def of(
@@ -95,6 +99,7 @@ class Cost(NamedTuple):
         cheaper = None
         if m is None and _takes_points(problems):
             cheaper = cls.of(problems, learner, starts, n_jobs, InducingPoints(SUGGESTED))
+        sources = [getattr(one, "source", None) for one in problems]
         share = 0.0 if points is None else leading * min(1.0, points.leading_rows / n_rows)
         return cls(
             n_rows,
@@ -103,6 +108,7 @@ class Cost(NamedTuple):
             (runs + share) * sum(flops for _, flops in costs),
             _advice(problems, m),
             cheaper,
+            max(1 if one is None else one.n_threads for one in sources),
         )
 
     def warn(self) -> None:
@@ -112,7 +118,7 @@ class Cost(NamedTuple):
         """
         if self.n_bytes < FEW_BYTES and self.flops < FEW_FLOPS:
             return
-        free, rate = free_memory(), EFFICIENCY * _rate()
+        free, rate = free_memory(), EFFICIENCY * _rate() * self.threads
         what = "" if self.cheaper is None else " for the exact method"
         needs = f"n = {self.n_rows} needs {_size(self.n_bytes)}{what}"
         advice = self.advice
@@ -168,9 +174,12 @@ def _by_points(problem: Problem, m: int) -> tuple[float, float]:
     n, method = problem.n_rows, problem.inference
     m = min(m, n)
     if isinstance(problem, InducingProblem):
-        # features as far as they are kept, and a few blocks
-        C, kept = problem.terms.n_latents, min(8.0 * n * m, BUDGET)
-        return kept + 32.0 * SIZE * m + 8.0 * (12.0 * C + 6.0) * m**2, 10.0 * C * n * m * (m + 100)
+        # features where they are kept, and a few blocks; of a collection those of its sample
+        C, here = problem.terms.n_latents, problem.in_memory.n_rows
+        kept = 8.0 * here * m if 8.0 * n * m <= BUDGET or here < n else 0.0
+        again = 0.0 if 8.0 * n * m <= BUDGET else AGAIN
+        floors = 10.0 * C + again
+        return kept + 32.0 * SIZE * m + 8.0 * (12.0 * C + 6.0) * m**2, floors * n * m * (m + 100)
     floors = {Laplace: 12.0, EP: 12.0, TangentBound: 24.0}.get(type(method), 48.0)
     if isinstance(problem, JointProblem):  # one against the rest
         floors *= problem.n_classes

@@ -3,7 +3,7 @@
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 from scipy.spatial.distance import cdist
 
@@ -62,8 +62,9 @@ class Distances:
     A column whose values have one sign is shifted by the smallest of them in size, so that an
     offset costs no digits; the shift itself costs none, as ``|x - c| <= |x|``. Distances between
     training rows are one matrix product where ``gram`` allows an absolute error of 1e-13 in r^2
-    (under a square root it may not). Distances to new rows are sums of squared differences, so that
-    an entry depends on its two rows alone. Coordinates are clipped to 1.8e308 length-scales.
+    (under a square root it may not); of columns whose values are many length-scales apart, which
+    would lose digits, they are sums of squared differences. So are distances to new rows, an entry
+    of which then depends on its two rows alone. Coordinates are clipped to 1.8e308 length-scales.
     """
 
     def __init__(
@@ -83,10 +84,14 @@ class Distances:
             self._clip = self._clip or _largest(self._right) > _LARGE_COORDINATE
         self._centred: Array | None = None
         self._gram_factors: tuple[Array, Array] | None = None
+        # columns that are no part of the product
+        self._apart = self._left[:, :0]
         if X_new is None and not self._clip and len(X):
             self._centred = self._left - self._left.mean(axis=0)
-            if gram and X.shape[1] >= _GRAM_MIN_COLUMNS:
-                self._gram_factors = _gram_factors(self._centred)
+            near = _near(self._centred)
+            if gram and near.sum() >= _GRAM_MIN_COLUMNS:
+                self._gram_factors = _gram_factors(self._centred[:, near])
+                self._apart = np.ascontiguousarray(self._left[:, ~near])
 
     def squared(self, rows: slice, cols: slice) -> Array:
         """``r^2[rows, cols]``, fresh and C-contiguous, at most 1e280."""
@@ -95,6 +100,8 @@ class Distances:
             A, B = self._gram_factors
             r2 = gram(A[rows], B[cols])
             np.maximum(r2, 0.0, out=r2)
+            if self._apart.shape[1]:
+                r2 += cdist(self._apart[rows], self._apart[cols], "sqeuclidean")
             if rows == cols:
                 symmetrise(r2)
                 np.fill_diagonal(r2, 0.0)
@@ -156,11 +163,19 @@ def _scaled(X: Array, shift: Array, scale: Array) -> Array:
     return np.clip(np.clip(X - shift, -limit, limit) / scale, -limit, limit)
 
 
-def _gram_factors(A: Array) -> tuple[Array, Array] | None:
-    """B, C with ``B C^T = |a_i - a_j|^2``, or None where that would lose digits."""
+def _near(A: Array) -> NDArray[np.bool_]:
+    """Which columns one matrix product can take: the smallest, as long as all rows are short."""
+    squares = A * A
+    order = np.argsort(squares.max(axis=0), kind="stable")
+    lengths = np.cumsum(squares[:, order], axis=1).max(axis=0)
+    near = np.zeros(A.shape[1], dtype=bool)
+    near[order[lengths <= _GRAM_MAX_SQUARED_NORM]] = True
+    return near
+
+
+def _gram_factors(A: Array) -> tuple[Array, Array]:
+    """B, C with ``B C^T = |a_i - a_j|^2``."""
     norms = np.einsum("ij,ij->i", A, A)[:, None]
-    if norms.max() > _GRAM_MAX_SQUARED_NORM:
-        return None
     ones = np.ones_like(norms)
     return np.hstack([-2.0 * A, norms, ones]), np.hstack([A, ones, norms])
 

@@ -29,9 +29,11 @@ from gpclass.priors.points import MOST_CANDIDATES, inducing_inputs
 
 Array = NDArray[np.float64]
 
-# Rows that learning begins with: so many an inducing point, and at least so many.
+# Rows that learning begins with: so many an inducing point, and at least so many. Of very many rows
+# it goes on with a tenth of them, and at most so many.
 ROWS_A_POINT: Final = 10
 FEWEST_ROWS: Final = 5000
+MOST_ROWS: Final = 50_000
 # Points of the averages of a softmax, more for more classes.
 SOFTMAX_POINTS: Final = 128
 
@@ -213,9 +215,17 @@ class InducingProblem(Problem):
         """Covariances of the inducing points with new inputs, (m, k), and prior variances."""
         return cross(self.kernel, self.Z, X_new), diagonal(self.kernel, X_new)
 
+    @property
+    def leading_rows(self) -> int:
+        """Rows of a subset: as many as m inducing points need, or a tenth."""
+        return max(rows_for(len(self.Z)), min(self.n_rows // 10, MOST_ROWS))
+
     def subset(self, step: int) -> "InducingProblem | None":
-        """A sample of the rows, as many as m inducing points need; None of not many more rows."""
-        return self.sampled(rows_for(len(self.Z)))
+        """A sample of the rows, which may be large enough to have one itself.
+
+        None of not many more rows.
+        """
+        return self.sampled(self.leading_rows)
 
     def sampled(self, size: int) -> "InducingProblem | None":
         """A sample of the rows; None where there are hardly more."""
@@ -224,9 +234,9 @@ class InducingProblem(Problem):
         X, y, weights = self.blocks.sample(size, 0)
         return replace(self, X=X, y=y, weights=weights, rows=None, source=None)
 
-    def sites_from_subset(self, sites: WeightSites, step: int) -> WeightSites | None:
+    def sites_from_subset(self, sites: WeightSites, step: int) -> WeightSites:
         """The subset's, of as many more rows as there are."""
-        return sites.scaled(self.n_rows / rows_for(len(self.Z)))
+        return sites.scaled(self.n_rows / self.leading_rows)
 
 
 def rows_for(m: int) -> int:

@@ -40,8 +40,9 @@ class SearchSettings:
     about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
     ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
 
-    With inducing points all of it ends where a step gains less than ``row_gain`` nats a row, from
-    ``subset_rows`` on.
+    With inducing points, from ``subset_rows`` on, all of it ends where a step gains less than
+    ``row_gain`` nats a row, and inference is as much looser as there are more rows. A subset may
+    begin with a subset of its own; then steps by its curvature are tried on all rows first.
     """
 
     gain: float = 1e-6
@@ -82,10 +83,14 @@ class Stages(NamedTuple):
         gain = settings.gain
         if problem.n_rows < settings.few_rows:
             return cls(problem, problem, None, gain, 0.0)
-        searching = problem.loosened(settings.searching_tol)
+        looser = 1.0
+        if isinstance(problem, InducingProblem):
+            looser = max(1.0, problem.n_rows / settings.subset_rows)
+        searching = problem.loosened(looser * settings.searching_tol)
         if problem.n_rows < settings.many_rows:
             return cls(searching, problem, None, gain, 0.0)
-        refining, slack = problem.loosened(settings.learning_tol), settings.slack
+        refining = problem.loosened(looser * settings.learning_tol)
+        slack = settings.slack
         if refining is problem:
             slack = 0.0
         if problem.n_rows < settings.subset_rows:
@@ -109,6 +114,12 @@ def maximise(
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
+        if lead.H is not None:
+            best = objective.evaluate(lead.theta, gradient=True)
+            best = best and _refine(objective, best, lead.H, stages.gain, settings)
+            if best is not None and _promise(best, lead.H, bounds) <= stages.gain:
+                return f"a step by the curvature of {lead.n_rows} rows gains less", best
+            lead = lead if best is None else lead._replace(theta=best.theta)
         gain, gtol = stages.gain, settings.subset_gtol
         found = _minimise(objective, bounds, lead.theta, lead.scale, settings, gain, gtol)
         message = f"{found.message}; it began where {lead.n_rows} rows led"
@@ -219,12 +230,19 @@ def _tied(objective: Objective, start: Array, settings: SearchSettings, gain: fl
 
 
 class _Lead(NamedTuple):
-    """Where a subset of the rows leads, the unit of steps there, and sites to start from."""
+    """Where a subset of the rows leads, the unit of steps from there on, and sites to start from.
+
+    ``curvature`` is that of the subset; where it is ``flat``, the unit is one. ``H`` is the inverse
+    of the Hessian of all rows, where the subset's was found from a subset of it.
+    """
 
     theta: Array
+    curvature: Array
+    flat: NDArray[np.bool_]
     scale: Array
     n_rows: int
     sites: Any
+    H: Array | None
 
 
 def _from_subset(
@@ -236,20 +254,32 @@ def _from_subset(
         return None
     with one_blas_thread(subset.n_rows < SMALL):
         small = Objective(subset, hyperprior=objective.hyperprior)
-        start, bounds = _tied(small, start, settings, settings.gain), subset.bounds
-        found = _minimise(small, bounds, start, None, settings, settings.subset_gain, settings.gtol)
+        nested = isinstance(subset, InducingProblem)
+        lead = _from_subset(small, Stages.of(subset, settings), start, settings) if nested else None
+        if lead is None:
+            start, gain = _tied(small, start, settings, settings.gain), settings.subset_gain
+            found = _minimise(small, subset.bounds, start, None, settings, gain, settings.gtol)
+        else:
+            small.init, gain = lead.sites, settings.row_gain * subset.n_rows
+            start, gtol = lead.theta, settings.subset_gtol
+            found = _minimise(small, subset.bounds, start, lead.scale, settings, gain, gtol)
         if small.best is None:
             return None
-        curvature = _curvature(small, found.theta)
-    # what the subset says nothing about must not decide
-    flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
+        H = None
+        if lead is None:
+            curvature = _curvature(small, found.theta)
+            # what the subset says nothing about must not decide
+            flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
+        else:
+            curvature, flat = lead.curvature * np.sqrt(subset.n_rows / lead.n_rows), lead.flat
+            H = found.H * (subset.n_rows / stages.searching.n_rows)
     reach = settings.subset_reach
     theta = np.where(flat, np.clip(found.theta, start - reach, start + reach), found.theta)
     # the curvature grows with the rows, if less than they do; beyond 1e6 it is not believed
     growth = np.sqrt(stages.searching.n_rows / subset.n_rows)
     scale = np.where(flat, 1.0, np.clip(curvature * growth, 1e-2, 1e6) ** -0.5)
     sites = stages.searching.sites_from_subset(small.best.sites, settings.subset_step)
-    return _Lead(theta, scale, subset.n_rows, sites)
+    return _Lead(theta, curvature, flat, scale, subset.n_rows, sites, H)
 
 
 def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
@@ -263,6 +293,14 @@ def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
             _, changed = objective(nearby)
             found[i] = (changed[i] - g[i]) / (nearby[i] - theta[i])
     return found
+
+
+def _promise(point: Point, H: Array, bounds: Array) -> float:
+    """What a quasi-Newton step from a point would gain; a parameter on a bound stays there."""
+    assert point.gradient is not None
+    g = point.gradient.copy()
+    g[list(at_bounds(point.theta, bounds))] = 0.0
+    return 0.5 * float(g @ H @ g)
 
 
 def _refine(

@@ -18,8 +18,9 @@ from gpclass.estimator.inputs.columns import Array, missing_in
 from gpclass.estimator.inputs.kinds import FloatTable, takes_vectors
 from gpclass.estimator.inputs.mixed import MixedTable
 
-# Rows whose hashes are compared in one place: 32 MB; and the most places.
-ROWS_A_PLACE: Final = 4_000_000
+# Rows whose hashes are compared in one place: 8 MB, and a few times that while they are sorted; and
+# the most places.
+ROWS_A_PLACE: Final = 500_000
 MOST_PLACES: Final = 64
 
 
@@ -198,10 +199,14 @@ class Collection:
         delayed = import_dask().delayed
         places = int(min(MOST_PLACES, 1 + self.n_rows // ROWS_A_PLACE))
         task = delayed((self.inputs,), traverse=False)
-        hashes = [delayed(_hashes)(part, task, places) for part in self._parts]
-        found = [delayed(_first_ones)(k, *hashes) for k in range(places)]
+        # a task takes one place of each partition: a worker may have no room for all hashes
+        each = delayed(_hashes, nout=places)
+        hashes = [list(each(part, task, places)) for part in self._parts]
+        found = [delayed(_first_ones)(*one) for one in zip(*hashes, strict=True)]
         one_part = delayed(_kept)
-        return self.cluster.hold([one_part(*(f[i] for f in found)) for i in range(len(hashes))])
+        return self.cluster.hold(
+            [one_part(*(f[i] for f in found)) for i in range(len(self._parts))]
+        )
 
 
 def survey(part: Partition, inputs: Inputs, estimator: Any, forced: list[int]) -> Survey:
@@ -295,21 +300,21 @@ def _hashes(part: Partition, task: tuple[MixedTable], places: int) -> list[NDArr
     return [np.stack([found[one], rows[one]]) for one in at]
 
 
-def _first_ones(place: int, *hashes: list[NDArray[Any]]) -> list[NDArray[np.intp]]:
-    """Rows of each partition whose hash at a place is in no earlier row."""
-    whole = np.concatenate([one[place] for one in hashes], axis=1)
-    ends = np.cumsum([one[place].shape[1] for one in hashes])[:-1]
+def _first_ones(*hashes: NDArray[Any]) -> list[NDArray[np.uint32]]:
+    """Rows of each partition whose hash is in no earlier row, of the hashes of one place."""
+    whole = np.concatenate(hashes, axis=1)
+    ends = np.cumsum([one.shape[1] for one in hashes])[:-1]
     first = np.zeros(whole.shape[1], dtype=bool)
     first[np.unique(whole[0], return_index=True)[1]] = True
     rows, keep = np.split(whole[1], ends), np.split(first, ends)
-    return [one[kept].astype(np.intp) for one, kept in zip(rows, keep, strict=True)]
+    return [one[kept].astype(np.uint32) for one, kept in zip(rows, keep, strict=True)]
 
 
-def _kept(*rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _kept(*rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.sort(np.concatenate(rows))
 
 
-def _unit_sums(part: Partition, rows: NDArray[np.intp], task: tuple[MixedTable, Array]) -> Array:
+def _unit_sums(part: Partition, rows: NDArray[np.uint32], task: tuple[MixedTable, Array]) -> Array:
     """Of each column of numbers: known entries, their sum and that of squares about a centre."""
     table, centre = task
     unit = np.ldexp(used_raw(part, table)[rows][:, table.numeric], table.exponents) - centre
