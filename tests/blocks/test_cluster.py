@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpclass.blocks import Block, ClusterBlocks, LocalBlocks
-from gpclass.blocks.cluster import HELD_HERE, default_budget
+from gpclass.blocks.cluster import HELD_HERE, Cluster, default_budget
 from gpclass.exceptions import ClusterLostError, NotPositiveDefiniteError
 
 dask = pytest.importorskip("dask")
@@ -121,6 +121,13 @@ def test_processes_give_the_same_bits(two_workers, budget, expected):
     assert rows.n_threads == 2
     with pytest.raises(NotPositiveDefiniteError, match="the kernel fails"):
         rows.reduce(refuse)
+
+
+@pytest.mark.slow
+def test_what_is_held_is_there_before_others_wait_for_it(two_workers):
+    tasks = [dask.delayed(slow_moments)(block(), float(k)) for k in range(4)]
+    held = Cluster(1e9, 60.0).hold(tasks)
+    assert all(one.done() for one in distributed.futures_of(held))
 
 
 @pytest.mark.slow

@@ -297,9 +297,16 @@ class Cluster:
                 time.sleep(LOOK_EVERY)
 
     def hold(self, tasks: list[Any]) -> list[Any]:
-        """The tasks, whose results stay where they were computed."""
+        """The tasks, whose results stay where they were computed, and are there on return.
+
+        Tasks that waited for them, and for what they are formed of, would keep all of that.
+        """
         with threadpool_limits(1, user_api="blas"):
-            return list(import_dask().persist(*tasks))
+            held = list(import_dask().persist(*tasks))
+        client = active_client()
+        if client is not None:
+            self._await(client, import_module("distributed").futures_of(held))
+        return held
 
     def run(
         self, make: Callable[[Any], list[Any]], shared: Any, forget: Callable[[], None]
@@ -322,15 +329,20 @@ class Cluster:
         return self._gathered(client, make(self.share(shared)))
 
     def _gathered(self, client: Any, tasks: list[Any]) -> list[Any]:
-        wait: Any = import_module("distributed").wait
         futures = client.compute(tasks)
+        self._await(client, futures)
+        return list(client.gather(futures))
+
+    def _await(self, client: Any, futures: list[Any]) -> None:
+        """Wait for futures; ClusterLostError where there is nobody to compute them."""
+        wait: Any = import_module("distributed").wait
         while True:
             try:
                 wait(futures, timeout=LOOK_EVERY)
             except TimeoutError:
                 self._wait_for_workers(client)
             else:
-                return list(client.gather(futures))
+                return
 
     def _wait_for_workers(self, client: Any) -> None:
         """Return as soon as there is a worker; ClusterLostError if there is none for so long."""
