@@ -108,7 +108,7 @@ def _cell(
         cell |= {"where": published.where} if published.where else {}
         verdict = judge(published, found)
         cell["verdict"] = verdict.value
-        if verdict is not Verdict.MATCHED:
+        if verdict not in (Verdict.MATCHED, Verdict.NOT_RUN):
             cell["remark"] = one.remark(*place)
     if found is not None:
         cell["ours"] = found.value
