@@ -345,8 +345,8 @@ def figures(results: Results) -> Mapping[str, "Figure"]:
 
 _LOGIT: Final = (
     "not the approximation's: converged EP with exact moments has no such error, nor have ten "
-    "plain iterations with quadrature of order 10 and their fix (the row as they ran it). It is their "
-    "program's, in a part that the paper does not describe."
+    "plain iterations with quadrature of order 10 and their fix (the row as they ran it). It is "
+    "their program's, in a part that the paper does not describe."
 )
 _DENOMINATOR: Final = (
     "Laplace's method is the library's here, and the others are plain loops, so that the "
