@@ -88,8 +88,8 @@ class Distances:
         self._apart = self._left[:, :0]
         if X_new is None and not self._clip and len(X):
             self._centred = self._left - self._left.mean(axis=0)
-            near = _near(self._centred)
-            if gram and near.sum() >= _GRAM_MIN_COLUMNS:
+            near = _near(self._centred) if gram and X.shape[1] >= _GRAM_MIN_COLUMNS else None
+            if near is not None and near.sum() >= _GRAM_MIN_COLUMNS:
                 self._gram_factors = _gram_factors(self._centred[:, near])
                 self._apart = np.ascontiguousarray(self._left[:, ~near])
 
