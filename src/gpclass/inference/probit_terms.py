@@ -109,7 +109,8 @@ def _of_gaps(gaps: Array, own: Array, others: Array) -> tuple[Array, Array, Arra
         lam, a_now, v = precisions[moving], a[moving], others[moving]
         s = 1.0 / (1.0 + lam.sum(axis=1, keepdims=True))
         b = s * lam
-        shared = s + s**2 * own[moving] + np.einsum("ij,ij->i", b**2, v)[:, None]
+        of_others = np.einsum("ij,ij->i", b**2, v)
+        shared = s + s**2 * own[moving] + of_others[:, None]
         each = by_nodes.expected_log_prob(
             Probit(),
             np.ones(lam.size),
@@ -118,7 +119,7 @@ def _of_gaps(gaps: Array, own: Array, others: Array) -> tuple[Array, Array, Arra
         )
         log_p, slope, by_variance = (one.reshape(lam.shape) for one in each)
         kl = s[:, 0] + a_now**2 - 1.0 - np.log(s[:, 0])
-        kl += ((1.0 - s) ** 2 * own[moving])[:, 0] + np.einsum("ij,ij->i", b**2, v)
+        kl += ((1.0 - s) ** 2 * own[moving])[:, 0] + of_others
         value[moving] = log_p.sum(axis=1) - 0.5 * kl
         slopes[moving], precisions[moving] = slope, -2.0 * by_variance
         step = slope.sum(axis=1) - a_now
