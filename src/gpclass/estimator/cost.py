@@ -176,9 +176,9 @@ def _by_points(problem: Problem, m: int) -> tuple[float, float]:
     if isinstance(problem, InducingProblem):
         # features where they are kept, and a few blocks; of a collection those of its sample
         C, here = problem.terms.n_latents, problem.in_memory.n_rows
-        kept = 8.0 * here * m if 8.0 * n * m <= BUDGET or here < n else 0.0
-        again = 0.0 if 8.0 * n * m <= BUDGET else AGAIN
-        floors = 10.0 * C + again
+        fits = 8.0 * n * m <= BUDGET
+        kept = 8.0 * here * m if fits or here < n else 0.0
+        floors = 10.0 * C + (0.0 if fits else AGAIN)
         return kept + 32.0 * SIZE * m + 8.0 * (12.0 * C + 6.0) * m**2, floors * n * m * (m + 100)
     floors = {Laplace: 12.0, EP: 12.0, TangentBound: 24.0}.get(type(method), 48.0)
     if isinstance(problem, JointProblem):  # one against the rest
