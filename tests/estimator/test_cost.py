@@ -1,6 +1,5 @@
 """Time and memory are estimated before they are spent."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,15 +158,14 @@ def test_a_fit_asks_before_the_kernel_is_evaluated(monkeypatch):
     assert not hasattr(model, "models_")
 
 
-def test_small_fits_are_not_slowed():
+def test_small_fits_are_not_slowed(monkeypatch):
+    def measured():
+        pytest.fail("a small fit measured the machine")
+
+    monkeypatch.setattr(module, "free_memory", measured)
+    monkeypatch.setattr(module, "_rate", measured)
     (binary,) = problems(50, 2)
-    learner = MaximiseEvidence()
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        cost([binary], learner, 1, None).warn()
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1e-4
+    cost([binary], MaximiseEvidence(), 1, None).warn()
 
 
 def test_free_memory_of_this_machine():
