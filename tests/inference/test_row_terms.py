@@ -86,6 +86,17 @@ def test_the_multinomial_probit_is_bounded_below_and_closely(n_classes):
     assert (truth - found.value).max() < 0.1
 
 
+def test_the_noise_is_found_where_variances_are_wide_and_unlike():
+    """At the maximum slopes are derivatives; whole steps swing about it."""
+    terms, rng = MultinomialProbitTerms(10), np.random.default_rng(0)
+    y, m = rng.integers(10, size=200), rng.normal(size=(200, 10))
+    v = 100.0 * rng.exponential(size=(200, 10)) * 10.0 ** rng.uniform(-1.0, 1.0, (200, 10))
+    found = terms(y, m, v)
+    for e in np.eye(10)[:3]:
+        by_mean = difference(lambda t, e=e: terms(y, m + t * e, v).value, 1e-2)
+        np.testing.assert_allclose(found.by_mean @ e, by_mean, atol=1e-6)
+
+
 def test_the_noise_of_a_row_is_conditioned_on_its_latents():
     """Two classes by brute force: a grid over the Gaussians of u given the latents."""
     gap, v = -0.7, 1.3
