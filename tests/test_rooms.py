@@ -33,6 +33,7 @@ BESIDE = {
     "app": (*ROOMS, "experiments", "decision", "displays", "metrics"),
     # the public names of the package, imported when they are first asked for
     "__init__": ("estimator", "_version"),
+    "__main__": ("app",),
 }
 MOST_LINES = 400
 # Of scipy.linalg and numpy.linalg; neither of these factorises.

@@ -29,7 +29,7 @@ from gpclass.inference.joint import JOINT
 
 def run(*args, **env):
     return subprocess.run(
-        [sys.executable, "-m", "gpclass.app.cli", *map(str, args)],
+        [sys.executable, "-m", "gpclass", *map(str, args)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -374,7 +374,7 @@ def test_an_interruption_says_what_is_left(tmp_path):
     frame = pd.DataFrame(rng.normal(size=(2000, 5)), columns=list("abcde"))
     frame["kind"] = np.where(frame["a"] + rng.normal(size=2000) > 0, "größer", "kleiner")
     frame.to_csv(table, index=False, encoding="cp1252")
-    command = [sys.executable, "-m", "gpclass.app.cli", "fit", table, "--target", "kind"]
+    command = [sys.executable, "-m", "gpclass", "fit", table, "--target", "kind"]
     with subprocess.Popen([*command, "--out", out], stderr=subprocess.PIPE, text=True) as process:
         # the file is read, and the fit of at least ten seconds is next
         assert "read as cp1252" in process.stderr.readline()

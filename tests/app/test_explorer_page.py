@@ -36,7 +36,7 @@ pytestmark = [
 def served(*arguments):
     """The address of an explorer of its own process."""
     pytest.importorskip("dash")
-    command = [sys.executable, "-m", "gpclass.app.cli", "explore", *arguments, "--port", "0"]
+    command = [sys.executable, "-m", "gpclass", "explore", *arguments, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         line = server.stdout.readline()
         yield re.search(r"http://127\.0\.0\.1:\d+/", line).group()

@@ -6,7 +6,7 @@ from typing import TextIO
 
 
 def main() -> None:
-    """Run the command line; the entry point of the script ``gpclass``."""
+    """Run the command line; the entry point of ``gpclass`` and ``python -m gpclass``."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -45,7 +45,3 @@ def _show_warning(
 ) -> None:
     """Print a warning as one line, without the file and the source line that raised it."""
     print(f"gpclass: {category.__name__}: {_one_line(message)}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()
