@@ -178,7 +178,7 @@ def run_growth(repeat: int, dry: bool) -> Figures:
         )
         for n in sizes
     ]
-    spent = take_turns(contestants, min(repeat, 3), time.process_time)
+    spent = take_turns(contestants, repeat, time.process_time)
     figures = Figures(
         f"One bound and gradient, {COLUMNS} columns, {m} points, probit",
         ("rows", "CPU time", "of a thousand rows"),
