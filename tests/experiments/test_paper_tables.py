@@ -7,8 +7,14 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from gpclass.app.reproduce import load
-from gpclass.experiments import gts19_example, gts19_table1, kg06_table2
-from gpclass.experiments.form import Verdict, judge
+from gpclass.experiments import (
+    gts19_example,
+    gts19_table1,
+    kg06_table2,
+    kg06_table7,
+    kg06_table45,
+)
+from gpclass.experiments.form import Found, Verdict, judge
 from gpclass.experiments.gts19_plain import Plain, covariance
 from gpclass.experiments.kg06_methods import multiple, single, spread_over_columns
 from gpclass.experiments.paper_tables import (
@@ -16,6 +22,7 @@ from gpclass.experiments.paper_tables import (
     KG06,
     KG06_CLASSES,
     Table,
+    against_published,
     fold_of,
     folds,
     of_draws,
@@ -39,6 +46,15 @@ def test_averages_of_gts19_are_by_rows():
     for row, errors in gts19_table1.ERRORS.items():
         mean = rows @ np.array(errors[:6]) / rows.sum()
         assert abs(mean - errors[6]) < 0.0011, row
+
+
+@pytest.mark.parametrize("module", [gts19_table1, kg06_table45, kg06_table7])
+def test_every_table_of_the_paper_is_in_the_figure(module):
+    published = module.EXPERIMENT.published
+    cells = {(cell.row, cell.column): Found(cell.value) for cell in published}
+    columns = tuple(dict.fromkeys(cell.column for cell in published))
+    figure = against_published(published, cells, columns)
+    assert figure.axes[0].get_legend_handles_labels()[1] == list(columns)
 
 
 @NEEDS_DATA

@@ -175,12 +175,14 @@ def error_rate(predicted: Any, y: Any) -> float:
     return float(np.mean(np.asarray(predicted) != y))
 
 
-def published_errors(rows: Mapping[str, str], columns: Sequence[str]) -> Iterator[Published]:
+def published_errors(rows: Mapping[str, str], columns: Sequence[str]) -> tuple[Published, ...]:
     """Cells of rows that are written as error, standard error, error, standard error, ..."""
+    cells = []
     for row, numbers in rows.items():
         values = [float(number) for number in numbers.split()]
         for column, value, error in zip(columns, values[::2], values[1::2], strict=True):
-            yield Published(row, column, value, 0.0001, error)
+            cells.append(Published(row, column, value, 0.0001, error))
+    return tuple(cells)
 
 
 def of_draws(draws: Sequence[Sequence[float]]) -> Found:
@@ -199,7 +201,7 @@ def of_draws(draws: Sequence[Sequence[float]]) -> Found:
 
 
 def against_published(
-    published: Iterable[Published], cells: Mapping[Place, Any], columns: Sequence[str]
+    published: Sequence[Published], cells: Mapping[Place, Any], columns: Sequence[str]
 ) -> "Figure":
     """Our error rates over the published ones, with bars for the ranges over draws."""
     figure, axes = panels(1, 1, 5.0)
