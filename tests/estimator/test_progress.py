@@ -3,8 +3,11 @@
 import sys
 import threading
 
+import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
+from gpclass import GaussianProcessClassifier
 from gpclass.estimator.progress import EvidenceProgress, LiveLine, left
 
 
@@ -126,3 +129,23 @@ def test_failed_evaluations_do_not_become_the_best(console):
         for value in (-2.0, float("nan"), -3.0):
             progress.update(value)
     assert progress.best == -2.0
+
+
+def test_evidences_of_some_rows_are_not_the_best_of_all(capsys):
+    with EvidenceProgress(1) as progress:
+        progress.update(-1.0)
+        progress.forget_best()
+        assert "log evidence" not in progress._text()
+        progress.update(-9.0)
+    assert capsys.readouterr().err.endswith("evidence evaluation 2 (0 s): best log evidence -9\n")
+
+
+def test_the_line_of_a_fit_by_points_is_of_all_rows(capsys):
+    X = np.random.default_rng(0).normal(size=(6000, 2))
+    y = X[:, 0] > X[:, 1] ** 2
+    kernel = 1.0 * RBF()
+    model = GaussianProcessClassifier(kernel, inference="vi", inducing=5, verbose=1, random_state=0)
+    model.fit(X, y)
+    # learning begins with 5000 of the rows
+    said = float(capsys.readouterr().err.split()[-1])
+    assert said == pytest.approx(model.log_marginal_likelihood_value_, rel=0.02)

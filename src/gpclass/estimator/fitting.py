@@ -105,6 +105,7 @@ def learn_models(
             runs += _reported(division.names, few, first)
             starts = [one.theta[None] for one in first]
             inits = _fitting(problems, [one.best.sites for one in first])
+            progress.forget_best()
         if points is not None:
             problems = points.placed(problems, starts)
         learned = learn(learners, problems, starts, inits)

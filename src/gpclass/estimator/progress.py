@@ -108,15 +108,18 @@ class EvidenceProgress:
         self._last = time.perf_counter()
         self.best = max(self.best, log_evidence)
 
+    def forget_best(self) -> None:
+        """From here on evidences are of other rows, and not to be compared with those before."""
+        self.best = -float("inf")
+
     def _text(self) -> str:
         seconds = time.perf_counter() - self._start
         if self.count == 0:
             return f"learning by the evidence ({duration(seconds)}){self._passes_text()}"
         rest = left(self._last - self._start, self.count, self._expected)
-        return (
-            f"evidence evaluation {self.count} ({duration(seconds)}{rest}): best log evidence "
-            f"{self.best:.6g}{self._passes_text()}"
-        )
+        best = f": best log evidence {self.best:.6g}" if self.best > -float("inf") else ""
+        done = f"evidence evaluation {self.count} ({duration(seconds)}{rest})"
+        return f"{done}{best}{self._passes_text()}"
 
     def _passes_text(self) -> str:
         return "" if self._passes is None else f", {self._passes()} passes over the rows"
