@@ -19,7 +19,6 @@ from gpclass.likelihoods.logit import Logit
 from gpclass.likelihoods.normal import HAZARD_AT_ZERO, ROOT_TWO, clipped
 from gpclass.likelihoods.probit import Probit
 from gpclass.likelihoods.results import Array, ExpectedLogProb
-from gpclass.linalg import blocks
 
 # Spacing of the nodes up to the first deviation; both change by GROWTH from level to level.
 SPACING: Final = 0.8
@@ -32,12 +31,14 @@ DONE: Final = -1.0
 NARROW: Final = 1e-4
 # Half-range in deviations: exp(-30) is 1e-13.
 REACH: Final = 7.7
-# The rule of `_probit_of_wide`: spacing of its nodes up to about BEND, from where they are spread,
-# to FAR below zero; for deviations from WIDE_FROM to WIDE_TO, and means not below LOW of them.
-WIDE: Final = 0.8
+# The rule of `_probit_of_wide`: spacing of its nodes about zero, from which they are spread beyond
+# BEND, up to RIGHT and down to FAR below zero; for deviations from WIDE_FROM to WIDE_TO, and means
+# not below LOW of them.
+WIDE: Final = 0.55
 BEND: Final = 8.0
+RIGHT: Final = 8.5
 FAR: Final = 1.2e4
-WIDE_FROM: Final = 3.0
+WIDE_FROM: Final = 0.75
 WIDE_TO: Final = 1e3
 LOW: Final = -3.0
 # Elements of the (rows, nodes) arrays worked on together: 256 KB each.
@@ -83,15 +84,17 @@ def _nodes(level: int) -> tuple[Array, Array]:
 
 @cache
 def _far_nodes() -> tuple[Array, Array]:
-    """Nodes x of f, and what is left of ``log Phi(x)`` without `_smooth`, times their weights.
+    """Nodes x of f, and columns of 1, x and x^2 times their weights.
 
-    It falls off on the right and grows like ``-log |x|`` on the left, where the nodes are spread.
+    The weights have what is left of ``log Phi(x)`` without `_smooth`. It falls off on the right and
+    grows like ``-log |x|`` on the left, where the nodes are spread.
     """
-    first, last = (np.arcsinh(x / BEND) * BEND // WIDE for x in (-FAR, 12.0))
+    first, last = (np.arcsinh(x / BEND) * BEND // WIDE for x in (-FAR, RIGHT))
     t = WIDE * np.arange(first, last + 1)
     x = BEND * np.sinh(t / BEND)
     rest = log_ndtr(x) - _smooth(x, np.ones_like(x))[0]
-    return x, np.asarray(WIDE * np.cosh(t / BEND) * rest)
+    weights = WIDE * np.cosh(t / BEND) * rest / np.sqrt(2.0 * np.pi)
+    return x, weights[:, None] * x[:, None] ** np.arange(3)
 
 
 def _smooth(t: Array, w: Array) -> tuple[Array, Array, Array]:
@@ -106,20 +109,30 @@ def _smooth(t: Array, w: Array) -> tuple[Array, Array, Array]:
 def _probit_of_wide(t: Array, var: Array) -> tuple[Array, Array, Array]:
     """``E[log Phi(f)]`` for ``f ~ N(t, var)``, and its derivatives; for `WIDE_FROM` and wider.
 
-    The nodes are the same for all rows, which need the Gaussian's density there alone.
+    The nodes are the same for all rows, which need the Gaussian's density there alone, and are
+    sorted so that those taken together need the same nodes.
     """
-    x, rest = _far_nodes()
+    x, columns = _far_nodes()
     value, by_mean, by_variance = _smooth(t, var + 1.0)
-    for rows in blocks(len(t), max(1, CHUNK // len(x))):
-        sd = np.sqrt(var[rows])
-        z = (x - t[rows, None]) / sd[:, None]
-        density = np.exp(-0.5 * z * z)
-        density *= rest / (np.sqrt(2.0 * np.pi) * sd[:, None])
-        total = density.sum(axis=1)
-        density *= z
+    sd = np.sqrt(var)
+    lowest = t - REACH * sd
+    order = np.argsort(lowest)
+    nodes, start = np.searchsorted(x, lowest[order]), 0
+    while start < len(t) and nodes[start] < len(x):
+        used = slice(nodes[start], len(x))
+        rows = order[start : start + max(1, CHUNK // (len(x) - used.start))]
+        start += len(rows)
+        centre, width = t[rows] / sd[rows], sd[rows]
+        z = x[used] / width[:, None]
+        z -= centre[:, None]
+        z *= z
+        z *= -0.5
+        total, first, second = (np.exp(z, out=z) @ columns[used]).T / width
+        # sums of z and z^2, for z = x / width - centre
+        second = second / width**2 - centre * (2.0 * first / width - centre * total)
         value[rows] += total
-        by_mean[rows] += density.sum(axis=1) / sd
-        by_variance[rows] += (np.einsum("ij,ij->i", density, z) - total) / (2.0 * var[rows])
+        by_mean[rows] += (first / width - centre * total) / width
+        by_variance[rows] += (second - total) / (2.0 * var[rows])
     return value, by_mean, by_variance
 
 
