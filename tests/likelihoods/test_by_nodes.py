@@ -29,6 +29,19 @@ def test_it_does_not_jump_where_the_nodes_change(likelihood):
         np.testing.assert_allclose(below.value, above.value, atol=4e-10, rtol=1e-11)
 
 
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=repr)
+def test_a_row_does_not_depend_on_those_beside_it(likelihood):
+    """Rows that reach the same nodes are taken together."""
+    rng, n = np.random.default_rng(1), 400
+    y, v = rng.choice([-1.0, 1.0], n), 10.0 ** rng.uniform(-3.0, 5.0, n)
+    m = rng.uniform(-12.0, 12.0, n) * np.sqrt(1.0 + v)
+    together = expected_log_prob(likelihood, y, m, v)
+    for i in range(0, n, 7):
+        alone = expected_log_prob(likelihood, *(one[i : i + 1] for one in (y, m, v)))
+        for whole, one in zip(together, alone, strict=True):
+            np.testing.assert_allclose(whole[i], one[0], rtol=1e-12, atol=1e-12)
+
+
 def test_another_likelihood_answers_itself():
     y, m, v = np.ones(3), np.array([-1.0, 0.0, 2.0]), np.ones(3)
     found, own = (
