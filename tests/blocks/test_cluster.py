@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gpclass.blocks import Block, ClusterBlocks, LocalBlocks
-from gpclass.blocks.cluster import HELD_HERE, Cluster, default_budget
+from gpclass.blocks.cluster import Cluster
+from gpclass.blocks.workers import HELD_HERE, default_budget
 from gpclass.exceptions import ClusterLostError, NotPositiveDefiniteError
 
 dask = pytest.importorskip("dask")
@@ -155,3 +156,16 @@ def test_a_cluster_without_workers_is_an_error_in_time():
         with pytest.raises(ClusterLostError, match=r"had no worker, or did not answer, for 0\.5 s"):
             on_cluster(patience=0.5).reduce(moments, 0.0)
         assert time.monotonic() - start < 10.0
+
+
+def test_workers_that_are_all_paused_are_an_error_in_time(expected):
+    """As Dask pauses those whose memory is nearly full, which may be for ever."""
+    settings = {"processes": False, "dashboard_address": ":0", "memory_limit": 0}
+    with distributed.LocalCluster(n_workers=1, **settings) as cluster, distributed.Client(cluster):
+        for worker in cluster.workers.values():
+            worker.status = distributed.Status.paused
+        with pytest.raises(ClusterLostError, match=r"had paused all workers.*for 0\.5 s"):
+            on_cluster(patience=0.5).reduce(moments, 0.0)
+        for worker in cluster.workers.values():
+            worker.status = distributed.Status.running
+        assert_equal(on_cluster().reduce(moments, np.full(3, 0.5)), expected)

@@ -6,12 +6,12 @@ gone through in blocks of fixed size, so that the sums have the same bits for an
 and any scheduler. Dask is imported when the first object is made.
 """
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import signature
 from os import cpu_count
 from typing import Any, Final, NamedTuple, cast, final
 
@@ -31,15 +31,9 @@ from gpclass.blocks.base import (
     divided,
     tree_sum,
 )
+from gpclass.blocks.workers import active_client, default_budget, import_dask, trouble
 from gpclass.exceptions import ClusterLostError
 
-# Part of the workers' memory, beside their process, that one set of blocks may be held in: the
-# rows, and their features.
-HELD_PART: Final = 0.2
-# Bytes of a worker's process before it has any rows: Python with numpy, scipy and scikit-learn.
-PROCESS: Final = 3e8
-# What it may be where workers are threads of this process, or do not say: bytes.
-HELD_HERE: Final = 1e9
 # Times that a pass is begun again where data were lost with all of the workers that had them.
 ATTEMPTS: Final = 5
 # Seconds between two looks at whether the cluster is there.
@@ -51,24 +45,6 @@ class Step(NamedTuple):
 
     function: Callable[..., Any]
     shared: tuple[Any, ...]
-
-
-def import_dask() -> Any:
-    """Dask, or an ImportError with the line that installs it."""
-    try:
-        import dask
-    except ImportError as error:
-        raise ImportError(
-            "Dask collections need dask, which is not installed: pip install 'gpclass[dask]'"
-        ) from error
-    return dask
-
-
-def active_client() -> Any | None:
-    """The distributed client whose cluster is the active scheduler, None for others."""
-    scheduler = import_dask().base.get_scheduler()
-    owner = getattr(scheduler, "__self__", None)
-    return owner if hasattr(owner, "scatter") else None
 
 
 @final
@@ -89,8 +65,9 @@ class ClusterBlocks(RowBlocks):
         Bytes that one set of blocks may hold. None: a fifth of what their memory limits leave, 1 GB
         where these are threads of this process or have no limit.
     patience : float, default=60.0
-        Seconds without any worker after which `ClusterLostError` is raised; a scheduler that does
-        not answer takes as long as Dask's own ``distributed.comm.timeouts.connect`` longer.
+        Seconds without any worker that works after which `ClusterLostError` is raised: where there
+        is none, or Dask has paused all for their memory. A scheduler that does not answer takes as
+        long as Dask's own ``distributed.comm.timeouts.connect`` longer.
 
     Raises
     ------
@@ -345,40 +322,27 @@ class Cluster:
                 return
 
     def _wait_for_workers(self, client: Any) -> None:
-        """Return as soon as there is a worker; ClusterLostError if there is none for so long."""
+        """Return as soon as a worker works; ClusterLostError if there is none for so long."""
         start = time.monotonic()
-        while not _has_workers(client):
+        while (reason := trouble(client)) is not None:
             if time.monotonic() - start > self.patience:
                 raise ClusterLostError(
-                    f"the Dask cluster at {client.scheduler.address} had no worker, or did not "
-                    f"answer, for {self.patience:g} s"
+                    f"the Dask cluster at {client.scheduler.address} {reason} for "
+                    f"{self.patience:g} s"
                 )
             time.sleep(min(LOOK_EVERY, 0.1 * self.patience))
 
 
-def _has_workers(client: Any) -> bool:
-    try:
-        return client.status == "running" and bool(client.nthreads())
-    except OSError:
-        return False
-
-
-def default_budget() -> float:
-    """A part of what the workers' memory limits leave, or `HELD_HERE` where these are not known."""
-    client = active_client()
-    if client is None:
-        return HELD_HERE
-    # newer versions answer for five workers unless asked
-    newer = "n_workers" in signature(client.scheduler_info).parameters
-    info = client.scheduler_info(n_workers=-1) if newer else client.scheduler_info()
-    limits = [one["memory_limit"] for one in info["workers"].values()]
-    if not any(limits):
-        return HELD_HERE
-    return HELD_PART * float(sum(max(0.0, one - PROCESS) for one in limits))
-
-
 def _divide(block: Block, size: int) -> list[Block]:
+    _release_what_was_read()
     return list(divided(block, size))
+
+
+def _release_what_was_read() -> None:
+    """Hand back what Arrow keeps of Parquet files for its next: 80 MB, for which Dask may pause."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
 
 
 def _made(block: Any, steps: tuple[Step, ...]) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from gpclass.blocks.cluster import Cluster, default_budget, import_dask
+from gpclass.blocks.cluster import Cluster
+from gpclass.blocks.workers import default_budget, import_dask
 from gpclass.estimator.inputs.base import Inputs
 from gpclass.estimator.inputs.columns import Array, missing_in
 from gpclass.estimator.inputs.kinds import FloatTable, takes_vectors
