@@ -1,16 +1,21 @@
 """docs/notation.md leads from each equation of the sources to a function that exists."""
 
 import importlib
+import inspect
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
+
+import gpclass
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
 ROWS = re.findall(
     r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", PAGE.split("## Equations")[1].split("| --- ")[-1], re.M
 )
+SYMBOLS = sorted(set(re.findall(r"`(\w+(?:\.\w+)+)`", PAGE.split("## Equations")[0])))
 LINKS = sorted({name for _, cell in ROWS for name in re.findall(r"`([\w.]+)`", cell)})
 
 
@@ -29,8 +34,8 @@ def numbers(text):
     return found
 
 
-@pytest.mark.parametrize("name", LINKS)
-def test_a_link_of_the_notation_page_is_alive(name):
+def at(name):
+    """What a dotted name below gpclass leads to; None where it leads nowhere."""
     parts = name.split(".")
     for k in range(len(parts), 0, -1):
         try:
@@ -38,10 +43,46 @@ def test_a_link_of_the_notation_page_is_alive(name):
         except ModuleNotFoundError:
             continue
         for attribute in parts[k:]:
-            found = getattr(found, attribute)
-        assert found.__doc__
-        return
-    raise AssertionError(f"no module of gpclass has {name}")
+            found = getattr(found, attribute, None)
+        return found
+    return None
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_of_the_notation_page_is_alive(name):
+    found = at(name)
+    assert found is not None
+    assert found.__doc__
+
+
+def classes():
+    """Every class of the library by its name."""
+    names = [one.name for one in pkgutil.walk_packages(gpclass.__path__, "gpclass.")]
+    modules = [importlib.import_module(one) for one in names if not one.endswith("__main__")]
+    members = [pair for one in modules for pair in inspect.getmembers(one, inspect.isclass)]
+    return {name: one for name, one in members if one.__module__.startswith("gpclass.")}
+
+
+def has(owner, name):
+    """Whether instances have an attribute: a field or what a class defines."""
+    fields = [getattr(one, "__annotations__", {}) for one in inspect.getmro(owner)]
+    return hasattr(owner, name) or any(name in each for each in fields)
+
+
+def test_names_in_the_tables_of_symbols_are_alive():
+    by_name, dead = classes(), []
+    assert len(SYMBOLS) > 50
+    for name in SYMBOLS:
+        owner, *rest = name.split(".")
+        if owner in by_name:
+            alive = len(rest) == 1 and has(by_name[owner], rest[0])
+        elif owner == "scaled":  # `DenseFactor.scaled`
+            alive = all(has(by_name[one], *rest) for one in ("Definite", "QuasiDefinite"))
+        else:
+            alive = at(name) is not None
+        if not alive:
+            dead.append(name)
+    assert not dead
 
 
 def test_every_equation_that_the_code_cites_is_on_the_notation_page():

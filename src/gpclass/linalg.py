@@ -21,7 +21,11 @@ from gpclass.exceptions import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
 
-# OpenBLAS takes dot products of up to so many numbers on one thread.
+# Spacing of float64 at one.
+EPS: Final = float(np.finfo(np.float64).eps)
+# Replaces zero in denominators.
+TINY: Final = 1e-300
+# Up to this length OpenBLAS computes a dot product on one thread.
 SERIAL_DOT: Final = 10_000
 # Rows handled at a time in elementwise passes: 64 rows of a few thousand doubles stay in the cache.
 BLOCK: Final = 64
@@ -137,6 +141,13 @@ def solve_lower_columns_in_place(L: Array, V: Array, *, transposed: bool = False
     """
     blas.dtrsm(1.0, L.T, V.T, side=1, lower=0, trans_a=int(transposed), overwrite_b=1)
     return V
+
+
+def unwhitened(L: Array, R: Array) -> Array:
+    """``L^-T R L^-1`` for a symmetric R, which is overwritten."""
+    for _ in range(2):
+        R = solve_lower_columns_in_place(L, np.ascontiguousarray(R), transposed=True).T
+    return np.ascontiguousarray(R)
 
 
 def solve_many_columns_in_place(L: Array, V: Array, *, transposed: bool = False) -> Array:
@@ -339,15 +350,15 @@ class Definite(Factored):
         return cls(cholesky(M, what))
 
     def solve(self, v: Array) -> Array:
-        """As for every factor."""
+        """See `Factored`."""
         return solve_factored(self.L, v)
 
     def inverse(self) -> Array:
-        """As for every factor."""
+        """See `Factored`."""
         return inverse_of_factored(self.L)
 
     def half_solve_in_place(self, V: Array) -> int:
-        """As for every factor; W_- has no rows."""
+        """See `Factored`; W_- has no rows."""
         solve_lower_columns_in_place(self.L, V)
         return len(V)
 
@@ -386,7 +397,7 @@ class QuasiDefinite(Factored):
         return cls(full, order, p)
 
     def solve(self, v: Array) -> Array:
-        """As for every factor."""
+        """See `Factored`."""
         w = blas.dtrsv(self.L.T, v[self.order], lower=0, trans=1)
         w[self.n_positive :] *= -1.0
         x: Array = np.empty_like(w)
@@ -406,7 +417,7 @@ class QuasiDefinite(Factored):
         return result[np.ix_(back, back)]
 
     def half_solve_in_place(self, V: Array) -> int:
-        """As for every factor."""
+        """See `Factored`."""
         V[:] = V[self.order]
         solve_lower_columns_in_place(self.L, V)
         return self.n_positive
@@ -430,6 +441,17 @@ def gram(A: Array, s: Array) -> Array:
             scaled = scaled[~below]
         add_row_products(G, scaled, 1.0)
     mirror_lower(G)
+    return G
+
+
+def gram_of_columns(U: Array, s: Array) -> Array:
+    """Lower triangle of ``U diag(s) U^T``, for U of shape (k, n) and s of shape (n,), any sign."""
+    G, root = np.zeros((len(U), len(U))), np.sqrt(np.abs(s))
+    for rows in blocks(len(s), TALL):
+        for sign in (1.0, -1.0):
+            of_sign = sign * s[rows] > 0.0
+            if of_sign.any():
+                add_row_crossings(G, U[:, rows] * np.where(of_sign, root[rows], 0.0), sign)
     return G
 
 

@@ -6,6 +6,7 @@ from threading import Timer
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GaussianProcessClassifier
@@ -137,6 +138,9 @@ def test_it_is_kept_without_its_rows(numbers, tmp_path):
     )
     with pytest.raises(ValueError, match="the 300 rows of this model were a Dask collection"):
         again.log_marginal_likelihood(theta)
+    assert model.approximation_.converged
+    assert not hasattr(again, "approximation_")
+    assert "RBF" in again._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -150,6 +154,10 @@ def test_it_is_kept_without_its_rows(numbers, tmp_path):
         ({"y": "one class"}, ValueError, r"got 1 class \(only \['yes'\]\)"),
         ({"X": "nan"}, ValueError, "contains NaN"),
         ({"inducing": 301}, ValueError, "asks for 301 points, and X has 300 rows"),
+        ({"class_weight": {"yes": 1, "no": 0}}, ValueError, r"class_weight is 0 for \['no'\]"),
+        ({"y": "numbers"}, ValueError, "Unknown label type: continuous"),
+        ({"y": "text and numbers"}, ValueError, "text in some partitions and numbers in others"),
+        ({"sample_weight": 1e16}, ValueError, "reaches 1e"),
     ],
 )
 def test_what_is_refused(numbers, change, error, message):
@@ -160,12 +168,48 @@ def test_what_is_refused(numbers, change, error, message):
         "other parts": da.from_array(y, chunks=50),
         "other sizes": da.from_array(y, chunks=((99, 101, 100),)),
         "one class": da.from_array(np.full(300, "yes"), chunks=100),
+        "numbers": da.from_array(np.round(X[:, 0], 1), chunks=100),
+        "text and numbers": da.concatenate(
+            [da.from_array(one, chunks=100) for one in (y[:200].astype(object), np.arange(100) % 2)]
+        ),
         "nan": da.from_array(np.where(X > 2.0, np.nan, X), chunks=(100, 3)),
     }
     table = arrays.get(change.pop("X", None), da.from_array(X, chunks=(100, 3)))
     labels = arrays[change.pop("y")] if "y" in change else da.from_array(y, chunks=100)
+    weights = change.pop("sample_weight", None)
+    if weights is not None:
+        weights = da.full(300, weights, chunks=100)
     with pytest.raises(error, match=message):
-        fitted(table, labels, RBF(1.0), optimizer=None, **change)
+        fitted(table, labels, RBF(1.0), weights, optimizer=None, **change)
+
+
+def test_a_sample_without_the_rarest_class_has_no_temperature(numbers, monkeypatch):
+    monkeypatch.setattr("gpclass.estimator.training.KEPT", 40)
+    X, _, _ = numbers
+    drawn = np.random.default_rng(0).choice(300, 40, replace=False, shuffle=False)
+    y = np.zeros(300, int)
+    y[np.setdiff1d(np.arange(300), drawn)[:5]] = 1
+    arrays = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    model = fitted(*arrays, RBF(1.0), optimizer=None, calibration="loo")
+    assert model.temperature_ == 1.0
+    assert "0 (40), 1 (0)" in model.summary()
+
+
+def test_restarts_run_one_after_the_other(numbers):
+    X, y, _ = numbers
+    arrays = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    kernel = 1.0 * RBF(1.0)
+    model = fitted(*arrays, kernel, n_restarts_optimizer=1, n_jobs=2)
+    assert len(model.optimizer_report_.runs) >= 2
+
+
+def test_a_model_that_is_not_fitted_says_so(numbers):
+    with pytest.raises(NotFittedError):
+        GaussianProcessClassifier().predict_proba(da.from_array(numbers[0], chunks=(100, 3)))
+    bag = pytest.importorskip("dask.bag").from_sequence([1, 2])
+    X, y, _ = numbers
+    with pytest.raises(TypeError, match="X is a Bag"):
+        fitted(X, y, RBF(1.0), optimizer=None).predict(bag)
 
 
 def test_types_that_differ_between_partitions():
@@ -178,6 +222,29 @@ def test_types_that_differ_between_partitions():
     found = Collection(GaussianProcessClassifier(), parts, labels, None)
     assert found.inputs.kinds == ["levels", "numbers"]
     assert found.inputs.levels[0] == ["1", "2", "x", "y"]
+
+
+def test_text_in_one_partition_does_not_name_the_rows_of_all():
+    table = pd.DataFrame({"a": np.arange(140.0)})
+    columns = [np.arange(130) % 5, [f"A{i}" for i in range(10)]]
+    halves = [table[:130].assign(c=columns[0]), table[130:].assign(c=columns[1])]
+    meta = halves[0].iloc[:0]
+    parts = dd.from_delayed([dask.delayed(one) for one in halves], meta=meta, verify_meta=False)
+    y = pd.Series(["u", "v"] * 70)
+    labels = dd.from_delayed([dask.delayed(y[:130]), dask.delayed(y[130:])], meta=y[:0])
+    found = Collection(GaussianProcessClassifier(), parts, labels, None)
+    assert len(found.inputs.levels[1]) == 15
+
+
+def test_dates_beside_text_are_refused():
+    table = pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2020-01-02"] * 10)})
+    halves = [table[:10], table[10:].astype(str)]
+    meta = halves[0].iloc[:0]
+    parts = dd.from_delayed([dask.delayed(one) for one in halves], meta=meta, verify_meta=False)
+    y = pd.Series(["u", "v"] * 10)
+    labels = dd.from_delayed([dask.delayed(y[:10]), dask.delayed(y[10:])], meta=y[:0])
+    with pytest.raises(ValueError, match="X has dates and levels in the column 'a'"):
+        Collection(GaussianProcessClassifier(), parts, labels, None)
 
 
 def test_other_questions_need_rows_in_memory(numbers):

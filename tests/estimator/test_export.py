@@ -56,6 +56,15 @@ def test_two_classes(kernel, inference):
     check(GaussianProcessClassifier(kernel, optimizer=None, inference=inference).fit(X, Y), NEW)
 
 
+@pytest.mark.parametrize("inference", ["ep", "laplace", "vi"])
+def test_inducing_points_that_are_nearly_equal(inference):
+    kernel, points = 100.0 * RBF(30.0), X[:40]
+    model = GaussianProcessClassifier(
+        kernel, optimizer=None, inference=inference, inducing=points, calibration=None
+    )
+    check(model.fit(X, Y), NEW)
+
+
 @pytest.mark.parametrize("likelihood", ["logit", "threshold"])
 def test_likelihoods_of_two_classes(likelihood):
     model = GaussianProcessClassifier(KERNEL, optimizer=None, likelihood=likelihood)

@@ -78,7 +78,7 @@ def test_of_many_rows_some_lead_and_some_are_candidates(monkeypatch):
     monkeypatch.setattr(module, "MOST_CANDIDATES", 60)
     weight = np.random.default_rng(2).integers(1, 3, N).astype(float)
     led = GaussianProcessClassifier(inducing=30).fit(X, Y, sample_weight=weight)
-    (few,) = InducingPoints(30).leading([led.models_[0].problem])
+    (few,) = InducingPoints(30).for_first_search([led.models_[0].problem])
     some = np.sort(np.concatenate([np.flatnonzero(Y == 0)[::3], np.flatnonzero(Y == 1)[::3]]))
     np.testing.assert_array_equal(few.inputs, led.X_train_[some])
     np.testing.assert_array_equal(few.weights, weight[some])

@@ -153,16 +153,16 @@ def test_weights_are_repetition_and_order_does_not_matter():
     X, y = table(150)
     weight = np.random.default_rng(0).integers(0, 3, 150)
     rows = np.random.default_rng(1).permutation(np.repeat(np.arange(150), weight))
-    points = X[:15]
-    weighted = make(inducing=points).fit(X, y, sample_weight=weight)
-    repeated = make(inducing=points).fit(X[rows], y[rows])
-    assert weighted.log_marginal_likelihood_value_ == pytest.approx(
-        repeated.log_marginal_likelihood_value_, abs=1e-7
-    )
-    np.testing.assert_allclose(
-        weighted.predict_proba(X), repeated.predict_proba(X), rtol=0, atol=1e-6
-    )
-    assert weighted.loo_proba_.shape == (150, 2)
+    for points in (X[:15], 15, "auto"):
+        weighted = make(inducing=points).fit(X, y, sample_weight=weight)
+        repeated = make(inducing=points).fit(X[rows], y[rows])
+        assert weighted.log_marginal_likelihood_value_ == pytest.approx(
+            repeated.log_marginal_likelihood_value_, abs=1e-7
+        )
+        np.testing.assert_allclose(
+            weighted.predict_proba(X), repeated.predict_proba(X), rtol=0, atol=1e-6
+        )
+        assert weighted.loo_proba_.shape == (150, 2)
 
 
 @pytest.mark.parametrize("multi_class", ["one_vs_rest", "one_vs_one"])
@@ -183,6 +183,17 @@ def test_a_warm_start_keeps_the_points_and_saves_passes():
     assert model.log_marginal_likelihood_value_ == pytest.approx(
         cold.log_marginal_likelihood_value_, abs=1e-8
     )
+
+
+def test_a_warm_start_on_other_rows_chooses_other_points():
+    X, y = table(200)
+    model = make(warm_start=True).fit(X, y).fit(X + 20.0, y)
+    anew = make().fit(X + 20.0, y)
+    np.testing.assert_allclose(model.models_[0].problem.Z, anew.models_[0].problem.Z)
+    wider = np.column_stack([X, X[:, 0] ** 2])
+    kernel = 2.0 * RBF(1.0)
+    model = make(kernel, warm_start=True).fit(X, y).fit(wider, y)
+    assert model.models_[0].problem.Z.shape == (20, 4)
 
 
 def test_auto_takes_more_points_for_a_rougher_kernel():

@@ -123,8 +123,8 @@ def test_one_pass_gives_the_sums_of_a_step_and_the_gradient(n_latents):
         np.testing.assert_allclose(one, alone, atol=1e-9)
     # a start that is one step away: its pass finds the gradients as well
     near = found.sites.scaled(1.0 + 1e-4)
-    promise = WeightState.of(found.rows, terms, near).promise()
-    again = fit(kernel, Z, X, classes, terms, init=near, tol=0.2 * promise)
+    gain = WeightState.at(found.rows, terms, near).predicted_gain()
+    again = fit(kernel, Z, X, classes, terms, init=near, tol=0.2 * gain)
     assert again.n_iter == 2
     assert again.slopes is not None
     for one, alone in zip(again.gradients, replace(again, slopes=None).gradients, strict=True):

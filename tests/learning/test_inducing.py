@@ -152,7 +152,7 @@ def test_of_many_rows_a_tenth_leads_and_a_part_of_it_before(monkeypatch):
 
     led = learnt()
     assert "200 rows led" in led.runs[0].message
-    monkeypatch.setattr("gpclass.learning.inducing.MOST_ROWS", 0)
+    monkeypatch.setattr("gpclass.learning.inducing.MOST_NUMBERS", 0.0)
     assert whole.subset(4).n_rows == 100
     alone = learnt()
     # a step of the search ends it below 1e-6 nats a row

@@ -286,7 +286,6 @@ def test_quadrature_refuses_a_jump():
     for ask in (
         lambda: by_quadrature.tilted_moments(likelihood, 1.0, 0.0, 1.0),
         lambda: by_quadrature.power_moments(likelihood, 0.5, 1.0, 0.0, 1.0),
-        lambda: by_quadrature.linearise(likelihood, 0.0, 1.0),
         lambda: by_quadrature.predict_proba(likelihood, 0.0, 1.0),
         lambda: by_quadrature.expected_log_prob(likelihood, 1.0, 0.0, 1.0),
     ):

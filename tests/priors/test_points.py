@@ -82,11 +82,16 @@ def left(kernel, X, Z):
 )
 def test_means_are_taken_where_they_leave_less_than_rows(kernel):
     X = np.random.default_rng(0).normal(size=(300, 3)) * [1.0, 1.0, 20.0]
-    Z, rows = inducing_inputs(kernel, X, 20, means=True), X[choose_inducing(kernel, X, 20).rows]
+    Z, rows = (
+        inducing_inputs(kernel, X, np.ones(len(X)), 20, means=True),
+        X[choose_inducing(kernel, X, 20).rows],
+    )
     assert Z.shape == (20, 3)
     assert left(kernel, X, Z) < left(kernel, X, rows)
     other = np.random.default_rng(1).permutation(300)
-    np.testing.assert_array_equal(inducing_inputs(kernel, X[other], 20, means=True), Z)
+    np.testing.assert_array_equal(
+        inducing_inputs(kernel, X[other], np.ones(len(X)), 20, means=True), Z
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,17 +106,19 @@ def test_means_are_taken_where_they_leave_less_than_rows(kernel):
 )
 def test_rows_are_taken_where_there_is_no_mean_of_them(kernel, n):
     X = np.random.default_rng(0).normal(size=(n, 3)).round(1)
-    Z = inducing_inputs(kernel, X, 20, means=True)
+    Z = inducing_inputs(kernel, X, np.ones(len(X)), 20, means=True)
     assert {tuple(z) for z in Z} <= {tuple(x) for x in X}
 
 
 def test_as_many_as_are_enough():
     X = np.random.default_rng(0).normal(size=(600, 2))
-    Z = inducing_inputs(RBF(1.0), X, None, means=True)
+    Z = inducing_inputs(RBF(1.0), X, np.ones(len(X)), None, means=True)
     assert len(Z) == 64
     assert left(RBF(1.0), X, Z) < 0.01 * len(X)
 
 
 def test_means_of_few_different_rows():
     X = np.repeat(np.random.default_rng(0).normal(size=(25, 2)).round(1), 8, axis=0)
-    assert len(np.unique(inducing_inputs(RBF(1.0), X, 20, means=True), axis=0)) == 20
+    assert (
+        len(np.unique(inducing_inputs(RBF(1.0), X, np.ones(len(X)), 20, means=True), axis=0)) == 20
+    )

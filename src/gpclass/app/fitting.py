@@ -85,7 +85,7 @@ def fit(
         return
     dataset = load_dataset(str(data), target, reading(sep, encoding, ids))
     check_classes(dataset.y, name=dataset.target)
-    found = _learnt(dataset.X, dataset.y, dataset.target, options, seed, out)
+    found = _fit_and_save(dataset.X, dataset.y, dataset.target, options, seed, out)
     _report({**found, "data": dataset.name}, as_json)
 
 
@@ -121,17 +121,19 @@ def _fit_parts(
             raise OSError(f"--scheduler {scheduler} does not answer: {error}") from error
     with client:
         table = frames.read_parquet(pattern)
+        if not len(table.columns):
+            raise FileNotFoundError(f"no Parquet file matches {pattern}.")
         missing = [name for name in (target, *ids) if name not in table.columns]
         if missing:
             known = ", ".join(map(str, table.columns))
             raise ValueError(f"{pattern} has no column {', '.join(missing)}; it has {known}.")
         settings = {"inference": "vi", "inducing": "auto", **options}
         X, y = table.drop(columns=[target, *ids]), table[target]
-        found = _learnt(X, y, target, settings, seed, out)
+        found = _fit_and_save(X, y, target, settings, seed, out)
     _report({**found, "data": pattern}, as_json)
 
 
-def _learnt(
+def _fit_and_save(
     X: Any, y: Any, target: str, settings: dict[str, Any], seed: int, out: Path
 ) -> dict[str, Any]:
     """Fit, save, and say what was learnt."""

@@ -319,8 +319,9 @@ def _model_pictures(model: Any, outliers: OutlierDisplay) -> Iterator[Picture]:
 
 def _surface_points(model: Any) -> int:
     """Values of each hyperparameter in the surface, 0 for none."""
-    n, n_free = len(model.y_train_), len(model.models_[0].problem.theta)
-    if n > MOST_ROWS_OF_SURFACE or n_free < 2:
+    n, problem = len(model.y_train_), model.models_[0].problem
+    collection = getattr(problem, "source", None) is not None
+    if n > MOST_ROWS_OF_SURFACE or len(problem.theta) < 2 or collection:
         return 0
     return int(np.clip((SURFACE_WORK / (float(n) ** 3 * len(model.classes_))) ** 0.5, 7, 15))
 

@@ -23,19 +23,19 @@ class AbsentBlocks(RowBlocks):
 
     @property
     def held(self) -> bool:
-        """Nothing is."""
+        """False: the rows are gone."""
         return False
 
     def reduce(self, function: Callable[..., Any], *shared: Any) -> NoReturn:
-        """Refused."""
+        """Raise ValueError: the rows are gone."""
         self._refuse()
 
     def derive(self, function: Callable[..., Any], *shared: Any, n_bytes: float) -> NoReturn:
-        """Refused."""
+        """Raise ValueError: the rows are gone."""
         self._refuse()
 
     def take(self, rows: NDArray[Any]) -> NoReturn:
-        """Refused."""
+        """Raise ValueError: the rows are gone."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -112,7 +112,7 @@ class ClusterBlocks(RowBlocks):
 
     @property
     def held(self) -> bool:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return self._rows.fits
 
     @property
@@ -126,15 +126,15 @@ class ClusterBlocks(RowBlocks):
         return max(1, min(int(found), len(self.sizes)))
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return self._rows.reduced((Step(function, shared),))
 
     def derive(self, function: Callable[..., Any], *shared: Any, n_bytes: float) -> RowBlocks:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return _Derived(self, self._rows, (Step(function, shared),), n_bytes)
 
     def take(self, rows: NDArray[np.intp]) -> Block:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         ends = np.cumsum(self.sizes)
         cuts = np.searchsorted(rows, [0, *ends])
         pick = import_dask().delayed(_picked)
@@ -167,15 +167,15 @@ class _Derived(RowBlocks):
 
     @property
     def held(self) -> bool:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return not self._steps
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return self._parts.reduced((*self._steps, Step(function, shared)))
 
     def derive(self, function: Callable[..., Any], *shared: Any, n_bytes: float) -> RowBlocks:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return _Derived(self, self._parts, (*self._steps, Step(function, shared)), n_bytes)
 
     def take(self, rows: NDArray[np.intp]) -> Block:

@@ -59,19 +59,19 @@ class LocalBlocks(RowBlocks):
 
     @property
     def held(self) -> bool:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return True
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return tree_sum(function(block, *shared) for block in self)
 
     def derive(self, function: Callable[..., Any], *shared: Any, n_bytes: float) -> RowBlocks:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return _Derived(self, function, shared, n_bytes, self._budget)
 
     def take(self, rows: NDArray[np.intp]) -> Block:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         X, y, weights = self._rows
         return Block(chosen(X, rows), y[rows], weights[rows])
 
@@ -99,15 +99,15 @@ class _Derived(RowBlocks):
 
     @property
     def held(self) -> bool:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return self._held is not None
 
     def reduce(self, function: Callable[..., Summands], *shared: Any) -> Summands:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return tree_sum(function(block, *shared) for block in self)
 
     def derive(self, function: Callable[..., Any], *shared: Any, n_bytes: float) -> RowBlocks:
-        """As for every collection of rows."""
+        """See `RowBlocks`."""
         return _Derived(self, function, shared, n_bytes, self._budget)
 
     def take(self, rows: NDArray[np.intp]) -> Block:

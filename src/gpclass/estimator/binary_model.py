@@ -15,7 +15,7 @@ from gpclass.estimator.model import (
     cross_covariance,
     draw,
     draw_from_settings,
-    faced,
+    inputs_for,
     warn_of_lost_rows,
     warn_of_overflow,
 )
@@ -121,7 +121,7 @@ class BinaryModel(Model):
             check_sample_size(len(X))
             K_cross, _ = cross_covariance(problem, X)
             mean = posterior.new_weights @ K_cross
-            K_new = evaluate(problem.kernel, faced(problem, X))
+            K_new = evaluate(problem.kernel, inputs_for(problem, X))
             return draw(mean, posterior.factor.conditional_covariance(K_cross, K_new), k, rng)
 
         return draw_from_settings(self.settings(), n_samples, rng, draw_at)

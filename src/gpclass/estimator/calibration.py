@@ -31,6 +31,8 @@ def temperature_of(model: Any) -> float:
     samples = isinstance(model.models_[0].sites, Samples)
     if model.calibration == "auto" and (model.kernel is not None or samples):
         return 1.0
+    if len(np.unique(model.y_train_)) < len(model.classes_):
+        return 1.0  # of a collection a sample, without the rarest class
     log_p, rows, weights = log_left_out(model, 1.0, one_copy=True)
     return best_temperature(log_p, model.y_train_[rows], weights)
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from gpclass.estimator.arguments import MAX_ITER, pick_parts, seed_of
 from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.division import divide
-from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of
+from gpclass.estimator.fitted_attributes import FittedAttributes
+from gpclass.estimator.fitting import learn_models, starting_kernels, warn_of_fit
 from gpclass.estimator.inducing import inducing_points
 from gpclass.estimator.inputs import (
     CovarianceMatrix,
@@ -24,15 +25,14 @@ from gpclass.estimator.inputs import (
 )
 from gpclass.estimator.inputs.collections import is_collection
 from gpclass.estimator.lazy import lazily, refuse_collection
-from gpclass.estimator.learnt import Learnt
 from gpclass.estimator.model import check_sample_count
+from gpclass.estimator.posterior_queries import PosteriorQueries
 from gpclass.estimator.prediction import (
     class_latents,
     class_log_probabilities,
     class_probabilities,
     class_samples,
 )
-from gpclass.estimator.questions import Questions
 from gpclass.estimator.settings import PartSettings
 from gpclass.estimator.training import training_table
 from gpclass.learning import HyperPrior
@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 
 
 @final
-class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings):  # type: ignore[misc]
+class GaussianProcessClassifier(ClassifierMixin, FittedAttributes, PosteriorQueries, PartSettings):  # type: ignore[misc]
     """Gaussian process classification, as scikit-learn's class of this name, and more.
 
     The latent function has a Gaussian process prior, and its posterior is approximated by a
@@ -254,8 +254,8 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
             ended on a bound.
         """
         parts = pick_parts(self)
-        # Validation notes columns on the estimator that it is given; this one does not have them
-        # before the fit has succeeded.
+        # Validation writes n_features_in_ and feature_names_in_ on the estimator that it is given.
+        # It gets another one, so that a fit that fails leaves this one as it was.
         seen = type(self)(
             self.kernel,
             copy_X_train=self.copy_X_train,
@@ -272,7 +272,7 @@ class GaussianProcessClassifier(ClassifierMixin, Learnt, Questions, PartSettings
         points = inducing_points(self.inducing, inputs, seen, n_rows, seed)
         division = divide(parts, kernels, X, rows, inducing=points is not None).over(source)
         models, report = learn_models(self, division, parts.learner, points)
-        warn_of(division.names, models, bounds=self.kernel is not None and bool(report.runs))
+        warn_of_fit(division.names, models, bounds=self.kernel is not None and bool(report.runs))
 
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):

@@ -86,9 +86,9 @@ class Cost(NamedTuple):
             _of_evaluation(problem) if m is None else _by_points(problem, m) for problem in problems
         ]
         runs = 1 if isinstance(learner, KeepFixed) else n_starts * _usual(n_free)
-        n_rows, leading, kept = max(problem.n_rows for problem in problems), 0, 0.0
-        if points is not None and points.chosen_again(learner):
-            leading, runs = runs, _usual(n_free)
+        n_rows, first_runs, kept = max(problem.n_rows for problem in problems), 0, 0.0
+        if points is not None and points.needs_first_search(learner):
+            first_runs, runs = runs, _usual(n_free)
         if isinstance(learner, CentralComposite | NoUTurn):
             runs += learner.n_evaluations(n_free)
             # K and a factor of each setting, or U, for predictions
@@ -100,10 +100,10 @@ class Cost(NamedTuple):
         if m is None and _takes_points(problems):
             cheaper = cls.of(problems, learner, starts, n_jobs, InducingPoints(SUGGESTED))
         sources = [getattr(one, "source", None) for one in problems]
-        share = 0.0 if points is None else leading * min(1.0, points.leading_rows / n_rows)
+        share = 0.0 if points is None else first_runs * min(1.0, points.first_rows / n_rows)
         return cls(
             n_rows,
-            (runs + leading) * len(problems),
+            (runs + first_runs) * len(problems),
             at_a_time * max(n_bytes for n_bytes, _ in costs) + kept,
             (runs + share) * sum(flops for _, flops in costs),
             _advice(problems, m),

@@ -54,31 +54,8 @@ def divide(
     if len(kernels) > 1:
         _check_kernels(kernels, n_classes, parts.multi_class)
     by_blocks = _by_blocks(parts) if inducing else None
-    if joint and by_blocks is not None:
-        one = InducingProblem(
-            kernels[0] if len(kernels) == 1 else CompoundKernel(kernels),
-            X,
-            codes,
-            _class_likelihood(parts.likelihood),
-            by_blocks,
-            n_classes,
-            weights if weights is None or used is None else weights[used],
-            used,
-        )
-        return Division([one], [f"all {n_classes} classes"], len(kernels) > 1)
     if joint:
-        scheme = joint_scheme(parts.multi_class, parts.inference)
-        problem = JointProblem(
-            kernels[0] if len(kernels) == 1 else CompoundKernel(kernels),
-            X,
-            codes,
-            n_classes,
-            scheme,
-            scheme.likelihood_of(parts.likelihood, parts.inference),
-            parts.inference,
-            weights if weights is None or used is None else weights[used],
-            used,
-        )
+        problem = _joint_problem(parts, kernels, X, table, by_blocks)
         return Division([problem], [f"all {n_classes} classes"], len(kernels) > 1)
     problems: list[Problem] = []
     names = []
@@ -86,15 +63,35 @@ def divide(
         # row numbers of the subproblem count the used rows
         if used is not None:
             rows = used if rows is None else used[rows]
+        kernel = kernels[0] if len(kernels) == 1 else kernels[k]
         w = weights if rows is None or weights is None else weights[rows]
         names.append(name)
-        kernel = kernels[0] if len(kernels) == 1 else kernels[k]
         problems.append(
             BinaryProblem(kernel, X, labels, parts.likelihood, parts.inference, w, rows)
             if by_blocks is None
             else InducingProblem(kernel, X, labels, parts.likelihood, by_blocks, 2, w, rows)
         )
     return Division(problems, names, len(kernels) > 1)
+
+
+def _joint_problem(
+    parts: Parts,
+    kernels: list[Kernel],
+    X: Any,
+    table: Rows,
+    by_blocks: VariationalByBlocks | None,
+) -> Problem:
+    """The problem of all classes together."""
+    weights, used, classes, codes = table
+    kernel = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
+    own = weights if weights is None or used is None else weights[used]
+    if by_blocks is not None:
+        likelihood = _class_likelihood(parts.likelihood)
+        return InducingProblem(kernel, X, codes, likelihood, by_blocks, len(classes), own, used)
+    scheme = joint_scheme(parts.multi_class, parts.inference)
+    likelihood = scheme.likelihood_of(parts.likelihood, parts.inference)
+    method = parts.inference
+    return JointProblem(kernel, X, codes, len(classes), scheme, likelihood, method, own, used)
 
 
 def _check_inducing(parts: Parts, n_classes: int, *, joint: bool) -> None:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -16,7 +16,7 @@ from gpclass.estimator.bounds import warn_of_bounds
 from gpclass.estimator.checkpoint import Checkpoint
 from gpclass.estimator.cost import Cost
 from gpclass.estimator.division import Division
-from gpclass.estimator.inducing import InducingPoints, first_learner
+from gpclass.estimator.inducing import InducingPoints, coarse_learner
 from gpclass.estimator.inputs import is_precomputed
 from gpclass.estimator.joint_model import JointModel
 from gpclass.estimator.model import Model
@@ -38,7 +38,10 @@ from gpclass.learning import (
     weak_hyperprior,
 )
 from gpclass.linalg import Array
-from gpclass.priors.points import MOST_CANDIDATES
+from gpclass.priors.points import MOST_CANDIDATES, TRACE_LEFT
+
+# Rows by which it is said whether inducing points serve other rows too.
+ROWS_OF_TRACE: Final = 1000
 
 
 def starting_kernels(
@@ -97,10 +100,10 @@ def learn_models(
     with EvidenceProgress(int(estimator.verbose), cost.evaluations, passes) as progress:
         update = progress.update if checkpoint is None else checkpoint.after(progress.update)
         learn = partial(learn_all, n_jobs=estimator.n_jobs, progress=update)
-        if points is not None and points.chosen_again(learner) and resumed is None:
-            few = points.placed(points.leading(problems), starts)
+        if points is not None and points.needs_first_search(learner) and resumed is None:
+            few = points.placed(points.for_first_search(problems), starts)
             first = learn(
-                [first_learner(one) for one in learners], few, starts, _fitting(few, inits)
+                [coarse_learner(one) for one in learners], few, starts, _fitting(few, inits)
             )
             runs += _reported(division.names, few, first)
             starts = [one.theta[None] for one in first]
@@ -140,7 +143,8 @@ def _model_of(problem: Problem) -> type[JointModel] | type[BinaryModel]:
 def _with_points_of(problem: Problem, model: Model, points: InducingPoints | None) -> Problem:
     """The problem with the inducing points of a learnt model, whose sites are about them.
 
-    The problem itself where there are none, or other points are asked for.
+    The problem itself where there are none, where other points are asked for, or where those of the
+    model leave more of these rows' variance than of those that they were chosen for.
     """
     old = model.problem
     if points is None or not (
@@ -149,8 +153,15 @@ def _with_points_of(problem: Problem, model: Model, points: InducingPoints | Non
         return problem
     if isinstance(points.given, int) and len(old.Z) != points.given:
         return problem
-    Z = old.Z if points.rows is None else points.rows
-    return problem.placed(problem.theta, Z, points.seed)
+    if points.rows is not None:
+        return problem.placed(problem.theta, points.rows, points.seed)
+    alike = model.problem.hyperparameters.names == problem.hyperparameters.names
+    if not alike or np.shape(problem.inputs)[1:] != old.Z.shape[1:]:
+        return problem
+    placed = problem.placed(problem.theta, old.Z, points.seed)
+    left = placed.at(_theta_for(problem, model)).trace_left(ROWS_OF_TRACE)
+    serve = left <= max(TRACE_LEFT, 2.0 * old.trace_left(ROWS_OF_TRACE))
+    return placed if serve else problem
 
 
 def _fitting(problems: Sequence[Problem], inits: Sequence[Any]) -> list[object]:
@@ -202,7 +213,7 @@ def _sites_for(problem: Problem, model: Model) -> Any:
     return spread_sites(sites, problem.labels, np.arange(k))
 
 
-def warn_of(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
+def warn_of_fit(names: Sequence[str], models: Sequence[Model], *, bounds: bool) -> None:
     """Warn of jitter, of inferences that did not converge, and of values on a bound."""
     for name, model in zip(names, models, strict=True):
         jitter = model.problem.jitter

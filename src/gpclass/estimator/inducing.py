@@ -22,9 +22,11 @@ from gpclass.learning import (
 from gpclass.learning.inducing import rows_for
 from gpclass.linalg import Array
 from gpclass.priors import Inducing
+from gpclass.priors.base import as_weights
 from gpclass.priors.points import MOST, MOST_CANDIDATES, inducing_inputs
 
-# The gain of a step, in nats, that ends the search for the kernel that points are chosen again by.
+# Gain of a step, in nats, at which the coarse first search ends; the points are then chosen again,
+# by the kernel that it found.
 COARSE: Final = 1e-2
 
 
@@ -51,18 +53,18 @@ class InducingPoints:
         """Those that were given, which stay; None where they are chosen."""
         return None if self.given is None or isinstance(self.given, int) else self.given
 
-    def chosen_again(self, learner: Learner) -> bool:
-        """Whether what is learnt changes them: a number, and not a fixed kernel."""
+    def needs_first_search(self, learner: Learner) -> bool:
+        """Whether a first search finds the kernel that they are chosen by: not a fixed one."""
         return self.rows is None and not isinstance(learner, KeepFixed)
 
     @property
-    def leading_rows(self) -> int:
-        """Rows by which the kernel is learnt, coarsely, that they are chosen again by."""
+    def first_rows(self) -> int:
+        """Rows of the coarse first search."""
         return rows_for(self.count)
 
-    def leading(self, problems: Sequence[Any]) -> list[Any]:
-        """The problems of about so many of their rows, which saves a third of a fit."""
-        return [_thinned(one, self.leading_rows) for one in problems]
+    def for_first_search(self, problems: Sequence[Any]) -> list[Any]:
+        """The problems of the coarse first search, of fewer rows: it saves a third of a fit."""
+        return [_thinned(one, self.first_rows) for one in problems]
 
     def placed(self, problems: Sequence[Any], starts: Sequence[Array]) -> list[Any]:
         """The problems with their points, by the kernels at the first of their starts."""
@@ -74,18 +76,18 @@ class InducingPoints:
             return problem.placed(theta, self.given, self.seed)
         if self.rows is not None:
             return replace(problem, prior_form=Inducing(self.rows))
-        X = problem.inputs
+        X, weights = problem.inputs, as_weights(problem.weights, problem.n_rows)
         if len(X) > MOST_CANDIDATES:
             drawn = np.random.default_rng(0).choice(len(X), MOST_CANDIDATES, replace=False)
-            X = X[drawn]
+            X, weights = X[drawn], weights[drawn]
         m = None if self.given is None else self.count
         # FITC's evidence is no bound, and it does better with rows
-        Z = inducing_inputs(problem.at(theta).kernel, X, m, means=False)
+        Z = inducing_inputs(problem.at(theta).kernel, X, weights, m, means=False)
         return replace(problem, prior_form=Inducing(Z))
 
 
 def _thinned(problem: BinaryProblem | InducingProblem, n_rows: int) -> Any:
-    """Every so many of the rows of each class, about n; of rows in blocks, a sample."""
+    """Every k-th row of each class, about ``n_rows`` of all; of rows in blocks, a random sample."""
     if isinstance(problem, InducingProblem):
         return problem.sampled(n_rows) or problem
     step = problem.n_rows // n_rows
@@ -101,8 +103,8 @@ def _thinned(problem: BinaryProblem | InducingProblem, n_rows: int) -> Any:
     )
 
 
-def first_learner(learner: Learner) -> Learner:
-    """What coarsely finds the kernel that points are chosen again by: of averages, their centre."""
+def coarse_learner(learner: Learner) -> Learner:
+    """Learner of the coarse first search: in place of averages, the mode alone."""
     if isinstance(learner, CentralComposite | NoUTurn):
         learner = MaximiseEvidence(learner.optimizer, learner.hyperprior, learner.settings)
     if not isinstance(learner, MaximiseEvidence | MaximiseLeaveOneOut):
@@ -118,8 +120,12 @@ def check_inducing(inducing: Any) -> None:
         "expected None, 'auto', a number of inducing points, or an array (m, d) of them, rows like "
         "X's"
     )
+    try:
+        single = np.ndim(inducing) == 0
+    except ValueError as error:
+        raise ValueError(f"inducing has rows of different lengths: {wanted}") from error
     if isinstance(inducing, bool | np.bool_ | str) or (
-        np.ndim(inducing) == 0 and not isinstance(inducing, numbers.Integral)
+        single and not isinstance(inducing, numbers.Integral)
     ):
         raise TypeError(f"inducing={inducing!r}: {wanted}")
     if isinstance(inducing, numbers.Integral) and inducing < 1:

@@ -15,7 +15,7 @@ from gpclass.estimator.model import (
     cross_covariance,
     draw,
     draw_from_settings,
-    faced,
+    inputs_for,
     warn_of_lost_rows,
     warn_of_overflow,
 )
@@ -97,7 +97,7 @@ class JointModel(Model):
             if isinstance(posterior, ClassWeightPrediction):
                 return posterior.draws(*cross_covariance(problem, X), k, rng)
             crosses, _ = cross_covariance(problem, X)
-            new = faced(problem, X)
+            new = inputs_for(problem, X)
             K_new = [evaluate(kernel, new) for kernel in problem.kernels]
             mean, covariance = posterior.joint(crosses, K_new if len(K_new) > 1 else K_new[0])
             found = draw(mean.ravel(), covariance.reshape(m * n_classes, -1), k, rng)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gpclass.estimator.inputs.collections import is_collection
 
@@ -21,6 +22,9 @@ def lazily(model: Any, method: str, X: Any) -> Any:
 
     Of a frame, class probabilities are a frame with a column a class, and classes are a series.
     """
+    check_is_fitted(model, "models_")
+    if getattr(X, "ndim", 0) != 2:
+        raise TypeError(f"X is a {type(X).__name__}: give a Dask array or frame with two axes")
     predict = _Prediction(model, method)
     if not hasattr(X, "map_partitions"):
         X = X.rechunk({1: -1})

@@ -151,8 +151,8 @@ class Model(ABC):
         return self.__dict__ | {"_settings": None, "_approximation": None, "_left_out": None}
 
 
-def faced(problem: Problem, X: Any) -> Any:
-    """New inputs as the kernels of the problem's own rows want them."""
+def inputs_for(problem: Problem, X: Any) -> Any:
+    """New inputs as the kernels of a problem take them; some hold covariances of all rows."""
     if problem.rows is None:
         return X
     return restrict(problem.kernels[0], X, problem.rows, len(problem.X))
@@ -162,7 +162,7 @@ def cross_covariance(problem: Problem, X: Any) -> tuple[Any, Array]:
     """Covariance of training and new inputs, and prior variances, which must not be negative."""
     # the caller finds an overflow, and warns
     with np.errstate(over="ignore", invalid="ignore"):
-        K_cross, k_diag = problem.cross(faced(problem, X))
+        K_cross, k_diag = problem.cross(inputs_for(problem, X))
     if (k_diag < 0).any():
         raise NotPositiveDefiniteError(
             f"the kernel {problem.kernel} gives rows of X a negative variance ({k_diag.min():.3g})"

@@ -1,6 +1,7 @@
 """Settings of the parts as parameters of the estimator: `likelihood__epsilon`, `inference__tol`."""
 
 import numbers
+import os
 from abc import ABC
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Self
@@ -54,13 +55,23 @@ class PartSettings(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ha
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved: the kernel that was given as plain data."""
+        """What is saved: the arguments as plain data, where they are other objects."""
         state: dict[str, Any] = dict(super().__getstate__())
-        return state | {"kernel": to_recipe(self.kernel)}
+        state["kernel"] = to_recipe(self.kernel)
+        if isinstance(self.checkpoint, os.PathLike):
+            state["checkpoint"] = os.fspath(self.checkpoint)
+        if hasattr(self.inducing, "columns"):
+            state["inducing"] = self.inducing.to_dict("split")
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what was saved."""
-        super().__setstate__(state | {"kernel": from_recipe(state["kernel"])})
+        restored = state | {"kernel": from_recipe(state["kernel"])}
+        if isinstance(restored["inducing"], dict):
+            from pandas import DataFrame
+
+            restored["inducing"] = DataFrame(**restored["inducing"])
+        super().__setstate__(restored)
 
 
 def _settings(estimator: BaseEstimator, name: str) -> dict[str, Any]:

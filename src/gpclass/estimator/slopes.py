@@ -123,8 +123,7 @@ def explained_precision(posterior: SitePosterior | WeightPrediction) -> Array:
     """
     if isinstance(posterior, WeightPrediction):
         return posterior.explained_precision()
-    n = len(posterior.new_weights)
-    return -posterior.factor.conditional_covariance(np.eye(n), np.zeros((n, n)))
+    return posterior.factor.explained_precision(len(posterior.new_weights))
 
 
 def explained_precisions(posterior: LatentPosterior | ClassWeightPrediction) -> Array:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import entr
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -24,7 +25,7 @@ EFFECTS: Final = ((1.0, "bends in its range"), (5.0, "gently curved"), (np.inf, 
 
 
 def summary_of(model: BaseEstimator) -> str:
-    """Text of evidence, kernels, columns and sureness; see `Learnt.summary`."""
+    """Text of evidence, kernels, columns and sureness; see `FittedAttributes.summary`."""
     kernels = [(one.problem, kernel) for one in model.models_ for kernel in one.problem.kernels]
     lines = [_table(model), _inference(model), _evidence(model)]
     for k, (problem, kernel) in enumerate(kernels):
@@ -80,7 +81,7 @@ def _evidence(model: BaseEstimator) -> str:
     if model.multi_class == "differences" or model.models_[0].problem.weights is not None:
         return text
     share = np.bincount(codes) / len(codes)
-    alone = float(share @ np.log(share))
+    alone = float(-entr(share).sum())
     n = model.models_[0].problem.n_rows
     return f"{text}, {evidence / n:.3f} a row (class frequencies alone: {alone:.3f})"
 

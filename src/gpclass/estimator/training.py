@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
 
 from gpclass.blocks import Block, ClusterBlocks, RowBlocks
 from gpclass.estimator.arguments import Parts
@@ -15,7 +16,7 @@ from gpclass.estimator.inputs.collections import (
     is_collection,
     weights_of,
 )
-from gpclass.estimator.weights import Rows, check_classes, class_weights, used_rows
+from gpclass.estimator.weights import Rows, check_classes, check_largest, class_weights, used_rows
 from gpclass.inference import Variational
 from gpclass.inference.joint import JOINT
 from gpclass.linalg import Array
@@ -68,7 +69,11 @@ def _of_collection(
             "rows: set inference='vi' and inducing=500, or inducing='auto'"
         )
     table = Collection(seen, X, y, sample_weight)
-    labels = np.concatenate([one.labels for one in table.surveys])
+    found = [one.labels for one in table.surveys if len(one.labels)]
+    if len({isinstance(one[0], str) for one in found}) > 1:
+        raise ValueError("y has text in some partitions and numbers in others: give it one type")
+    labels = np.concatenate(found) if found else np.empty(0)
+    check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     left_out = table.n_rows < sum(one.n for one in table.surveys)
     check_classes(classes, table.n_rows, some_left_out=left_out)
@@ -82,6 +87,7 @@ def _of_collection(
         each = np.concatenate([one.masses for one in table.surveys])
         masses = np.bincount(codes, each).astype(np.float64)
         factors = class_weights(estimator.class_weight, classes, masses)
+        _check_class_weights(factors, classes)
     table.rescale()
     inputs, n_columns = table.inputs, len(getattr(table.inputs, "kinds", ())) or seen.n_features_in_
     source = ClusterBlocks(
@@ -95,6 +101,16 @@ def _of_collection(
     weights = None if (sample.weights == 1.0).all() else sample.weights
     rows = Rows(weights, None, classes, own)
     return Training(inputs, sample.X, classes[own], rows, source)
+
+
+def _check_class_weights(factors: Array, classes: NDArray[Any]) -> None:
+    """Refuse class weights of zero, whose rows would be left out, and as `row_weights`."""
+    if (factors == 0.0).any():
+        raise ValueError(
+            f"class_weight is 0 for {classes[factors == 0.0].tolist()}, which a Dask collection "
+            "does not take: leave these rows out of it"
+        )
+    check_largest(float(factors.max()))
 
 
 def block_of(

@@ -85,12 +85,17 @@ def row_weights(
         weights = np.array(checked)
     if class_weight is not None:
         weights *= class_weights(class_weight, y, weights)
-    if weights.max(initial=0.0) > LARGEST_WEIGHT:
-        raise ValueError(
-            f"sample_weight times class_weight reaches {weights.max():.3g}; weights are counts of "
-            f"rows, and next to one above {LARGEST_WEIGHT:g} float64 loses a weight of 1"
-        )
+    check_largest(float(weights.max(initial=0.0)))
     return weights
+
+
+def check_largest(weight: float) -> None:
+    """ValueError for a weight beside which float64 loses a row of weight one."""
+    if weight > LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight times class_weight reaches {weight:.3g}; weights are counts of rows, "
+            f"and next to one above {LARGEST_WEIGHT:g} float64 loses a weight of 1"
+        )
 
 
 def class_weights(class_weight: object, y: NDArray[Any], weights: Array) -> Array:

@@ -246,8 +246,8 @@ class Approximation(ABC):
         """
 
 
-class OfBinary(ABC):
-    """What is read from ``binary``, the binary method's approximation."""
+class FromBinary(ABC):
+    """Attributes read from ``binary``, the binary method's approximation."""
 
     binary: Approximation
 

@@ -10,9 +10,10 @@ from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.laplace import Laplace, mode_jacobian
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.newton import ModePoint
 from gpclass.inference.solvers.response import FOURTH, SiteJacobian
 from gpclass.inference.solvers.rule import MarginalRule, Sweep, mismatch
+from gpclass.inference.terms import ConcaveTerms, Terms
 from gpclass.inference.variational import maximise_bound
 from gpclass.likelihoods import Logit
 from gpclass.linalg import Array
@@ -43,7 +44,7 @@ class BoundApproximation(Approximation):
     tangent: SitePosterior
 
     def likelihood_gradient(self) -> Array:
-        """Nothing: the logit has no hyperparameters of its own."""
+        """Empty: the logit has no hyperparameters of its own."""
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
@@ -60,7 +61,7 @@ class BoundApproximation(Approximation):
         return mode_jacobian(mode, weights * third)
 
     def site_slopes(self, prior: Prior, copies: Copies) -> Array:
-        """Nothing, as there are no hyperparameters."""
+        """Empty, as there are no hyperparameters."""
         return np.zeros((0, 2 * len(self.sites)))
 
 

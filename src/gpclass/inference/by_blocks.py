@@ -33,13 +33,15 @@ from gpclass.inference.weights import WeightPosterior, WeightSites
 from gpclass.linalg import Array
 from gpclass.priors.basis import Basis
 
-# Digits of the bound that a sum over many rows may lose.
+# Relative rounding error of a sum over many rows.
 NOISE: Final = 1e-13
 # The shortest step that is tried.
 SHORTEST: Final = 1e-6
-# Times the tolerance from which a step leads below it: not always from 100 (measured on sines).
+# A step predicted to gain less than so many times the tolerance is taken for the last. At 100 it
+# was not always (measured on the table of sines).
 NEAR: Final = 10.0
-# So many steps that do not halve what is promised, or lower the bound, are a sign of swinging.
+# After so many steps that do not halve the predicted gain, or that lower the bound, the iteration
+# counts as oscillating.
 SLOW: Final = 4
 
 
@@ -128,12 +130,12 @@ class VariationalByBlocks:
 
     Steps are accelerated by what the last few have changed. Where the bound falls or the precision
     of the weights is not positive definite, a plain one takes its place, then half of it, and so
-    on. The end is where a step promises less than ``tol``.
+    on. The end is where a step is predicted to gain less than ``tol``.
 
-    On tables that are nearly separable whole steps swing: where a variance falls, the next is too
-    large. Once a few have not halved what is promised, steps go half of the way, and between two
-    passes the means, whose objective at fixed variances is concave for a log-concave likelihood,
-    take up to ``mean_steps`` steps in O(n m) each, where the features are held in memory.
+    On tables that are nearly separable whole steps oscillate: where a variance falls, the next is
+    too large. Once a few have not halved the predicted gain, steps go half of the way. Between two
+    passes the means then take up to ``mean_steps`` steps in O(n m) each, where the features are
+    held in memory: at fixed variances their objective is concave for a log-concave likelihood.
 
     Parameters
     ----------
@@ -166,29 +168,26 @@ class VariationalByBlocks:
         passes, step, before, outcome, history = 1, whole, np.inf, None, History()
         slow = 0
         while outcome is None:
-            promise = state.promise()
+            predicted = state.predicted_gain()
             noise = NOISE * max(1.0, abs(state.bound))
-            if promise <= self.tol:
+            if predicted <= self.tol:
                 outcome = Outcome.CONVERGED
-            elif promise <= noise and promise > 0.5 * before:
+            elif predicted <= noise and predicted > 0.5 * before:
                 outcome = Outcome.ROUNDING
             elif passes == self.max_passes:
                 outcome = Outcome.MAX_ITER
             elif step < SHORTEST:
                 outcome = Outcome.STALLED
             else:
-                slow += promise > 0.5 * before
+                slow += predicted > 0.5 * before
                 if slow >= SLOW:
                     whole = min(whole, 0.5)
                     step = min(step, whole)
                 sites = history.leads_to(state, step)
-                inner = self.mean_steps if slow >= SLOW else 0
-                # what is so near needs one step more: its pass finds the gradients as well
-                last = basis if slow < SLOW and promise <= NEAR * self.tol else None
-                there = _tried(known, terms, sites, inner, max(self.tol, 1e-2 * promise), last)
+                there = self._tried(known, terms, sites, basis, predicted, slow >= SLOW)
                 passes += there is not None
                 if there is not None and there.bound >= state.bound - noise:
-                    state, step, before = there, min(whole, 2.0 * step), promise
+                    state, step, before = there, min(whole, 2.0 * step), predicted
                 else:
                     slow += 1
                     step *= 0.5 if len(history.found) == 1 else 1.0
@@ -206,26 +205,33 @@ class VariationalByBlocks:
             state.slopes,
         )
 
-
-def _tried(
-    rows: RowBlocks,
-    terms: RowTerms,
-    sites: WeightSites,
-    mean_steps: int = 0,
-    enough: float = 0.0,
-    basis: Basis | None = None,
-) -> WeightState | None:
-    """One pass; None, and no pass, where the precision of the weights is not positive definite."""
-    try:
-        return WeightState.of(rows, terms, sites, mean_steps, enough, basis)
-    except NotPositiveDefiniteError:
-        return None
+    def _tried(
+        self,
+        rows: RowBlocks,
+        terms: RowTerms,
+        sites: WeightSites,
+        basis: Basis,
+        predicted: float,
+        oscillates: bool,
+    ) -> WeightState | None:
+        """One pass; None where the precision of the weights is not positive definite."""
+        try:
+            if oscillates and rows.held:
+                enough = max(self.tol, 1e-2 * predicted)
+                return WeightState.with_improved_means(rows, terms, sites, self.mean_steps, enough)
+            if not oscillates and predicted <= NEAR * self.tol:
+                # probably the last step: its pass sums the gradients as well
+                return WeightState.with_gradients(rows, terms, sites, basis)
+            return WeightState.at(rows, terms, sites)
+        except NotPositiveDefiniteError:
+            return None
 
 
 def _started(rows: RowBlocks, terms: RowTerms, L: Array, init: WeightSites | None) -> WeightState:
     """One pass at sites that were carried here, or at the prior where they do not fit."""
     if init is not None and init.A.shape == (terms.n_latents, *L.shape):
-        found = _tried(rows, terms, init.carried(L))
-        if found is not None:
-            return found
-    return WeightState.of(rows, terms, WeightSites.zero(terms.n_latents, L))
+        try:
+            return WeightState.at(rows, terms, init.carried(L))
+        except NotPositiveDefiniteError:
+            pass  # of another kernel: the prior takes its place
+    return WeightState.at(rows, terms, WeightSites.zero(terms.n_latents, L))

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import EPS, TINY, Terms
+from gpclass.inference.terms import Terms
 from gpclass.likelihoods.base import Likelihood, TiltedMoments
-from gpclass.linalg import Array
+from gpclass.linalg import EPS, TINY, Array
 
 Rows = NDArray[np.intp]
 
@@ -52,8 +52,8 @@ class Copies:
         return copies_of(self.weights)
 
     @cached_property
-    def whole(self) -> bool:
-        """Whether no row is less than a copy."""
+    def no_fractions(self) -> bool:
+        """Whether every weight is at least one: no term has a fractional power."""
         return bool((self.weights >= 1.0).all())
 
     def rows(self, rows: Rows | None) -> tuple[Array, Array, Array]:
@@ -65,7 +65,7 @@ class Copies:
     def moments(self, mean: Array, var: Array, rows: Rows | None = None) -> TiltedMoments:
         """Tilted moments of one copy of each row (or of some, whose cavities are given)."""
         y, offset, weights = self.rows(rows)
-        if self.whole:
+        if self.no_fractions:
             found = self.likelihood.tilted_moments(y, mean + offset, var)
         else:
             found = self._tilted(y, mean + offset, var, weights / copies_of(weights))

@@ -9,15 +9,16 @@ from numpy.typing import ArrayLike
 
 from gpclass import linalg
 from gpclass.inference import Approximation, InferenceMethod, SitePosterior
-from gpclass.inference.approximation import OfBinary, described
+from gpclass.inference.approximation import FromBinary, described
 from gpclass.inference.cavities import ROUNDING
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
 from gpclass.priors import DensePrior
+from gpclass.priors.base import as_weights
 from gpclass.priors.dense import DenseFactor
 from gpclass.priors.differences import Covariances, Differences, one_a_class
-from gpclass.priors.joint import Codes, as_weights
+from gpclass.priors.joint import Codes
 from gpclass.priors.rows import without_own_sites
 
 
@@ -67,7 +68,7 @@ class DifferencePosterior:
         return cls(differences, SitePosterior.from_sites(prior, sites), shared)
 
     def log_partition(self) -> float:
-        """That of the differences."""
+        """Log partition function of the differences' posterior."""
         return self.posterior.log_partition()
 
     def pullback(self) -> Array:
@@ -194,7 +195,7 @@ class DifferencePosterior:
 
 @final
 @dataclass(frozen=True)
-class DifferenceApproximation(OfBinary):
+class DifferenceApproximation(FromBinary):
     """A binary method's approximation of the N differences, all of label +1.
 
     ``log_evidence`` approximates ``log E[prod_i prod_{j != y_i} t(g_ij)]`` under the prior. For

@@ -8,12 +8,11 @@ import numpy as np
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import SitePosterior
 from gpclass.inference.cavities import Cavities, Copies
-from gpclass.inference.solvers.newton import EPS
 from gpclass.likelihoods.base import TiltedMoments
-from gpclass.linalg import Array
+from gpclass.linalg import EPS, Array
 
-# Part of the largest marginal variance below which another is rounding of zero.
-KNOWN: Final = EPS**2
+# A marginal variance below this part of the largest is zero but for rounding.
+ZERO_VARIANCE: Final = EPS**2
 
 
 @final
@@ -85,14 +84,14 @@ class Energy:
     def marginal_adjoints(self) -> "Adjoints":
         """Derivatives by means and variances at fixed sites; zero for variances rounded to zero."""
         variance, count = self.posterior.variance, self.copies.count
-        known = variance <= KNOWN * variance.max(initial=0.0)
-        v = np.where(known, 1.0, variance)
+        rounded = variance <= ZERO_VARIANCE * variance.max(initial=0.0)
+        v = np.where(rounded, 1.0, variance)
         d_mean = (self.moments.mean - self.posterior.mean) / np.sqrt(v)
         ratio = self.moments.variance / v
         # eta = (m / variance, 1 / variance)
         by_mean = count * d_mean / np.sqrt(v)
         by_variance = 0.5 * count * (ratio - 1.0 + d_mean**2) / v
-        return Adjoints(np.where(known, 0.0, by_mean), np.where(known, 0.0, by_variance))
+        return Adjoints(np.where(rounded, 0.0, by_mean), np.where(rounded, 0.0, by_variance))
 
 
 class Adjoints(NamedTuple):

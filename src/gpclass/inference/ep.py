@@ -14,11 +14,12 @@ from gpclass.inference.method import GaussianMethod, check_choice, check_limits,
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.double_loop import DoubleLoop
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.newton import ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.newton import ModePoint
 from gpclass.inference.solvers.response import FOURTH, SiteJacobian, site_slopes
 from gpclass.inference.solvers.rule import SiteRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
+from gpclass.inference.terms import ConcaveTerms, Terms
 from gpclass.linalg import Array
 from gpclass.priors import Prior
 
@@ -67,7 +68,7 @@ class EPApproximation(Approximation):
         return SiteJacobian.of(EPRule(prior, copies), self.posterior, FOURTH).resolved()
 
     def site_slopes(self, prior: Prior, copies: Copies) -> Array:
-        """Of the sites that match, through the cavities as well."""
+        """Derivatives of the matching sites by the likelihood's theta, through the cavities too."""
         return site_slopes(EPRule(prior, copies), self.posterior)
 
 

@@ -17,7 +17,7 @@ from gpclass.inference.solvers.response import (
     implicit_adjoints,
     site_slopes,
 )
-from gpclass.inference.solvers.rule import End, MarginalRule
+from gpclass.inference.solvers.rule import MarginalRule, SolverResult
 from gpclass.linalg import Array
 from gpclass.priors import Prior
 
@@ -45,8 +45,12 @@ class EnergyApproximation(Approximation):
     energy: Energy
 
     @classmethod
-    def of(cls, rule: MarginalRule, end: End) -> "EnergyApproximation":
-        """The EP energy at an end, less negative precisions if a cavity is not proper."""
+    def of(cls, rule: MarginalRule, end: SolverResult) -> "EnergyApproximation":
+        """EP energy of the sites that an iteration ended with.
+
+        Where a cavity has no positive variance negative site precisions are set to zero, and the
+        outcome is NO_FIXED_POINT.
+        """
         if not Cavities.of(end.sweep.posterior, rule.copies.count).proper:
             sites = end.sweep.posterior.sites
             positive = Sites(sites.nu, np.maximum(sites.tau, 0.0))
@@ -67,11 +71,11 @@ class EnergyApproximation(Approximation):
         return SiteJacobian.of(self.rule, self.posterior, FOURTH)
 
     def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
-        """By the rule that the sites fulfil."""
+        """Derivatives of the sites by the marginals, from the method's own rule."""
         return self._jacobian
 
     def site_slopes(self, prior: Prior, copies: Copies) -> Array:
-        """Of the rule's targets."""
+        """Derivatives of the target sites by the likelihood's theta."""
         return site_slopes(self.rule, self.posterior)
 
     def evidence_pullback(self) -> Any:

@@ -6,15 +6,13 @@
 | `MultinomialProbit` | RJV13 eq. 3 | `nested_ep` | a latent ``f_y - f_j + u`` | P(largest) |
 | `LatentDifferences` | KG06 section 4 | binary method | a difference ``f_y - f_j`` | by its terms |
 
-A scheme reads the rows and settings of a `JointTerms`, which `gpclass.learning.JointProblem` is.
+A scheme reads the rows and settings of a `JointView`, which `gpclass.learning.JointProblem` is.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, final
-
-import numpy as np
 
 from gpclass.inference import EP, InferenceMethod, Laplace, Variational
 from gpclass.inference.cavities import copies_of
@@ -45,14 +43,15 @@ from gpclass.likelihoods.probabilities.gaussian import argmax_probabilities, sof
 from gpclass.likelihoods.probabilities.own_class import probit_term, softmax_term
 from gpclass.linalg import Array
 from gpclass.priors import DensePrior
+from gpclass.priors.base import as_weights
 from gpclass.priors.classes import ClassPosterior, ClassPrior
 from gpclass.priors.differences import Differences
 from gpclass.priors.joint import Codes, JointPrior
 from gpclass.priors.nested import NestedPrior
 
 
-class JointTerms(Protocol):
-    """Rows of a joint problem, and the parts that it is made of."""
+class JointView(Protocol):
+    """What a scheme reads of a joint problem: its rows and settings."""
 
     @property
     def codes(self) -> Codes:
@@ -91,19 +90,19 @@ class JointScheme(ABC):
         """Number of sites of n rows."""
 
     @abstractmethod
-    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
+    def infer(self, problem: JointView, prior: JointPrior, init: Any) -> Any:
         """Approximate the posterior of the latents of all classes; ``init`` is a start or None."""
 
     @abstractmethod
-    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the sites that were found."""
 
     @abstractmethod
-    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+    def predictive(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Posterior that predicts, which is another one with `Laplace.marginals`."""
 
     @abstractmethod
-    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+    def left_out(self, problem: JointView, prior: JointPrior, found: Any) -> LeftOut:
         """The leave-one-out log predictive of what `infer` returned; ValueError without one."""
 
     @abstractmethod
@@ -127,30 +126,34 @@ class Softmax(JointScheme):
         return Logit()
 
     def n_sites(self, n: int, n_classes: int) -> int:
-        """One a row, in all its latents."""
+        """Number of sites: one for each row, of all its latents."""
         return n
 
-    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
+    def infer(self, problem: JointView, prior: JointPrior, init: Any) -> Any:
         """Laplace's approximation of the softmax."""
         method = problem.inference
         assert isinstance(method, Laplace)
         run = SoftmaxLaplace(max_iter=method.max_iter, tol=method.tol)
         return run(prior, problem.codes, weights=problem.weights, init=init)
 
-    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the rows' sites."""
         return ClassPosterior.from_sites(prior, sites)
 
-    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+    def predictive(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
         """The Gaussian at the mode, or the variational one from there."""
         laplace = ClassPosterior.from_sites(prior, sites)
         if not predicts_variationally(problem.inference):
             return laplace
-        return SoftmaxVariational()(prior, problem.codes, _weights(problem), laplace)
+        return SoftmaxVariational()(
+            prior, problem.codes, as_weights(problem.weights, prior.n), laplace
+        )
 
-    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+    def left_out(self, problem: JointView, prior: JointPrior, found: Any) -> LeftOut:
         """The softmax averaged over each row's latents without it."""
-        return softmax_left_out(_dense(prior), problem.codes, _weights(problem), found)
+        return softmax_left_out(
+            _dense(prior), problem.codes, as_weights(problem.weights, prior.n), found
+        )
 
     def probabilities(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Array:
         """Average the softmax."""
@@ -176,25 +179,25 @@ class MultinomialProbit(JointScheme):
         """One for each other class of a row."""
         return n * (n_classes - 1)
 
-    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
+    def infer(self, problem: JointView, prior: JointPrior, init: Any) -> Any:
         """EP on the differences of the latents with the rows' shared noise."""
         method = problem.inference
         assert isinstance(method, EP)
         return nested_ep(prior, problem.codes, method, weights=problem.weights, init=init)
 
-    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the classes' priors on the sites, the rows' noise integrated out."""
         counts = None if problem.weights is None else copies_of(problem.weights)
         nested = NestedPrior(prior, problem.codes, counts)
         return ClassPosterior.from_sites(prior, nested.class_sites(sites.nu, sites.tau))
 
-    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
-        """That of the sites."""
+    def predictive(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """The posterior given the sites."""
         return self.posterior(problem, prior, sites)
 
-    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+    def left_out(self, problem: JointView, prior: JointPrior, found: Any) -> LeftOut:
         """The probit terms averaged over each row's latents, its noise among them, without it."""
-        weights = _weights(problem)
+        weights = as_weights(problem.weights, prior.n)
         if weights.max(initial=0.0) > 1.0:
             raise ValueError(
                 "sample_weight above 1 has no leave-one-out gradient in the multinomial probit, "
@@ -235,15 +238,15 @@ class LatentDifferences(JointScheme):
         return likelihood
 
     def n_sites(self, n: int, n_classes: int) -> int:
-        """One a difference."""
+        """Number of sites: one for each difference."""
         return n * (n_classes - 1)
 
-    def infer(self, problem: JointTerms, prior: JointPrior, init: Any) -> Any:
+    def infer(self, problem: JointView, prior: JointPrior, init: Any) -> Any:
         """The binary method's approximation of the n (C - 1) differences."""
         return self._infer(problem, prior, problem.inference, init)
 
     def _infer(
-        self, problem: JointTerms, prior: JointPrior, method: InferenceMethod, init: Any
+        self, problem: JointView, prior: JointPrior, method: InferenceMethod, init: Any
     ) -> DifferenceApproximation:
         dense = _dense(prior)
         return latent_differences(
@@ -257,18 +260,18 @@ class LatentDifferences(JointScheme):
             description=dense.description,
         )
 
-    def posterior(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
+    def posterior(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
         """Condition the prior of the differences on their sites."""
         K = _dense(prior).held
         return DifferencePosterior.from_sites(K, problem.codes, prior.n_classes, sites)
 
-    def predictive(self, problem: JointTerms, prior: JointPrior, sites: Any) -> LatentPosterior:
-        """That of the sites, or of the variational Gaussian that is found from them."""
+    def predictive(self, problem: JointView, prior: JointPrior, sites: Any) -> LatentPosterior:
+        """The posterior given the sites, or the variational Gaussian that is found from them."""
         if not predicts_variationally(problem.inference):
             return self.posterior(problem, prior, sites)
         return self._infer(problem, prior, Variational(), sites).posterior
 
-    def left_out(self, problem: JointTerms, prior: JointPrior, found: Any) -> LeftOut:
+    def left_out(self, problem: JointView, prior: JointPrior, found: Any) -> LeftOut:
         """The class probabilities of each row's differences without it."""
         likelihood, dense = problem.likelihood, _dense(prior)
         if isinstance(likelihood, NoisyThreshold):
@@ -278,7 +281,9 @@ class LatentDifferences(JointScheme):
             )
         probit = isinstance(likelihood, Probit)
         K = found.differences.covariance(dense.held)
-        copies = difference_terms(_weights(problem), found.differences, likelihood)
+        copies = difference_terms(
+            as_weights(problem.weights, prior.n), found.differences, likelihood
+        )
         return differences_left_out(
             DensePrior(K, dense.description),
             found.differences,
@@ -296,11 +301,6 @@ class LatentDifferences(JointScheme):
     def flows(self, mean: Array, covariance: Array, likelihood: Likelihood) -> Flows:
         """Those of `difference_flows`."""
         return difference_flows(mean, covariance, likelihood)
-
-
-def _weights(problem: JointTerms) -> Array:
-    """Weights of the rows."""
-    return np.ones(len(problem.codes)) if problem.weights is None else problem.weights
 
 
 def _dense(prior: JointPrior) -> ClassPrior:

@@ -14,7 +14,7 @@ from gpclass.inference.energy import Adjoints
 from gpclass.inference.leave_one_out import LeftOut
 from gpclass.inference.softmax import SoftmaxApproximation
 from gpclass.inference.solvers.response import implicit_adjoints
-from gpclass.inference.solvers.softmax_mode import precision_product, row_sums
+from gpclass.inference.solvers.softmax_mode import precision_product, sums_or_one
 from gpclass.likelihoods import Likelihood
 from gpclass.likelihoods.probabilities.own_class import OwnClass, Term, own_class, softmax_term
 from gpclass.linalg import Array
@@ -49,7 +49,7 @@ class JointLeaveOneOut(LeftOut):
         return ((1.0, self.cotangent()),)
 
     def likelihood_gradient(self) -> Array:
-        """Nothing: no likelihood of these has hyperparameters."""
+        """Empty: no likelihood of these has hyperparameters."""
         return np.zeros(0)
 
 
@@ -129,7 +129,7 @@ def softmax_left_out(
     """Of Laplace's method, whose sites follow the mode: ``dF = (I + K W)^-1 dK a``."""
     posterior, d = found.posterior, found.sites.d
     n, C = d.shape
-    pi = d / row_sums(d)[:, None]
+    pi = d / sums_or_one(d)[:, None]
     W = d[:, :, None] * (np.eye(C) - pi[:, None, :])
     Sigma = posterior.factor.joint(prior.held, prior.held).reshape(n * C, n * C)
     force = found.sites.b - precision_product(d, posterior.mean)

@@ -9,8 +9,9 @@ from gpclass.inference.approximation import Approximation, SitePosterior, descri
 from gpclass.inference.cavities import Copies
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import ModePoint, NewtonSearch, Terms
+from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import SiteJacobian
+from gpclass.inference.terms import Terms
 from gpclass.likelihoods.base import Likelihood
 from gpclass.linalg import Array
 from gpclass.priors import Prior, SiteFactor
@@ -34,7 +35,7 @@ class LaplaceApproximation(Approximation):
     curvature_slope: Array
 
     def likelihood_gradient(self) -> Array:
-        """Nothing: no log-concave smooth likelihood here has hyperparameters of its own."""
+        """Empty: no log-concave smooth likelihood here has hyperparameters of its own."""
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
@@ -50,11 +51,11 @@ class LaplaceApproximation(Approximation):
         return posterior.pullback(0.5 * self.curvature_slope * posterior.variance)
 
     def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
-        """By the mode alone."""
+        """Derivatives of the sites by the mode; the variances do not enter."""
         return mode_jacobian(self.posterior.mean, self.curvature_slope)
 
     def site_slopes(self, prior: Prior, copies: Copies) -> Array:
-        """Nothing, as there are no hyperparameters."""
+        """Empty, as there are no hyperparameters."""
         return np.zeros((0, 2 * len(self.sites)))
 
 
@@ -80,8 +81,9 @@ class Laplace(GaussianMethod[LaplaceApproximation]):
     tol : float, default=1e-10
         Largest entry of the gradient of Psi by f at which the mode counts as found.
     marginals : {"mode", "variational"}, default="mode"
-        What predicts once a classifier has learnt by Laplace's evidence: the Gaussian at the mode,
-        or the variational Gaussian that is found from it. Where labels leave much of a large prior
+        Which Gaussian a classifier predicts from once it has learnt by Laplace's evidence: that at
+        the mode, or the variational one that is found from it. What a call of the method itself
+        gives is always at the mode. Where labels leave much of a large prior
         variance, most of the posterior lies farther from zero than its mode, and probabilities
         from the mode are too near to each other, with many classes by far.
 

@@ -108,7 +108,7 @@ class LeaveOneOut(LeftOut):
         return (1.0, whole), (-1.0, self.posterior.pullback())
 
     def likelihood_gradient(self) -> Array:
-        """Of the tilted normalisers under the cavities, and through the sites."""
+        """Derivatives of the tilted normalisers under the cavities, and through the sites."""
         (x, v), copies, by = self.cavities, self.copies, self._implicit
         gradient = copies.likelihood.log_z_gradient(copies.y, x + copies.offset, v)
         by_sites = np.concatenate([by.by_nu, by.by_tau])

@@ -14,12 +14,14 @@ from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.newton import ModePoint
 from gpclass.inference.solvers.rule import MarginalRule, Solver, Sweep, first_to_converge, mismatch
 from gpclass.inference.solvers.sequential import SequentialSweeps
 from gpclass.inference.solvers.variances import VarianceIteration
+from gpclass.inference.terms import ConcaveTerms, Terms
+from gpclass.likelihoods import by_quadrature
 from gpclass.likelihoods.base import Likelihood
-from gpclass.linalg import Array
+from gpclass.linalg import TINY, Array
 from gpclass.priors import Prior
 
 # A site of so many prior precisions, where no solver converges, is a posterior's collapse.
@@ -45,8 +47,7 @@ def regress(likelihood: Likelihood, y: Array, m: Array, v: Array) -> _Fit:
     other. Nothing cancels in either tail. GTS19 eq. 15 to 17 and the supplement, with its total
     variances ``1 - alpha^2`` corrected to ``1 - (2 alpha - 1)^2``.
     """
-    one = np.ones_like(m)
-    rare = np.where(likelihood.log_prob(one, m) < likelihood.log_prob(-one, m), 1.0, -1.0)
+    rare = by_quadrature.rare_label(likelihood, m)
     tilted = likelihood.tilted_moments(rare, m, v)
     q, d, d2 = np.exp(tilted.log_z), tilted.d_mean, tilted.d2_mean
     D = np.maximum(1.0 - q - q * d * d * v, np.finfo(np.float64).tiny)

@@ -12,7 +12,7 @@ from gpclass.inference.cavities import Copies
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods.base import Likelihood
 from gpclass.priors import DensePrior, Prior
-from gpclass.priors.joint import as_weights
+from gpclass.priors.base import as_weights
 
 A = TypeVar("A", bound=Approximation, covariant=True)
 

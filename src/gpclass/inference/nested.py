@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpclass.inference import EP
-from gpclass.inference.approximation import OfBinary, described
+from gpclass.inference.approximation import FromBinary, described
 from gpclass.inference.cavities import copies_of
 from gpclass.inference.ep import EPApproximation
 from gpclass.inference.sites import Sites
 from gpclass.likelihoods import Probit
 from gpclass.linalg import Array
 from gpclass.priors import DensePrior, Prior
+from gpclass.priors.base import as_weights
 from gpclass.priors.classes import ClassPosterior, ClassPrior, ClassSites
 from gpclass.priors.differences import Differences
-from gpclass.priors.joint import Codes, JointPrior, as_codes, as_weights
+from gpclass.priors.joint import Codes, JointPrior, as_codes
 from gpclass.priors.nested import NestedFactor, NestedPrior
 
 # Latents up to which their one N x N covariance is quicker than C + 1 of n x n, and of up to three
@@ -28,7 +29,7 @@ FEW_OF_THREE: Final = 1000
 
 @final
 @dataclass(frozen=True)
-class NestedApproximation(OfBinary):
+class NestedApproximation(FromBinary):
     """Posterior of the multinomial probit by nested EP.
 
     Parameters

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gpclass.inference.row_terms import RowSlopes, RowTerms
 from gpclass.likelihoods import Probit, by_nodes
+from gpclass.likelihoods.classes import other_classes
 from gpclass.linalg import Array
 
 # Steps for the noise of a row, and the change, relative to 1 + |a|, that ends them: the value then
@@ -72,21 +73,20 @@ class MultinomialProbitTerms(RowTerms):
 
     @property
     def n_latents(self) -> int:
-        """One a class."""
+        """C: one latent for each class."""
         return self.n_classes
 
     @property
     def log_concave(self) -> bool:
-        """Yes: the maximum over part of the arguments of a concave function."""
+        """True: the maximum over part of the arguments of a concave function."""
         return True
 
     def __call__(self, y: NDArray[Any], mean: Array, variance: Array) -> RowSlopes:
-        """As for all rows' terms."""
+        """See `RowTerms`."""
         m = np.clip(mean, -LARGEST_MEAN, LARGEST_MEAN)
         v = np.minimum(variance, LARGEST_VARIANCE)
         own = np.asarray(y)[:, None]
-        others = np.arange(self.n_classes - 1)
-        others = others + (others >= own)
+        others = other_classes(own[:, 0], self.n_classes)
         gaps = np.take_along_axis(m, own, 1) - np.take_along_axis(m, others, 1)
         found = _of_gaps(gaps, np.take_along_axis(v, own, 1), np.take_along_axis(v, others, 1))
         value, slopes, precisions = found

@@ -55,7 +55,7 @@ def row_sums(part: Spread, terms: RowTerms, means: Array) -> RowSums:
 
 
 def _summed(U: Array, weights: Array, slopes: RowSlopes) -> RowSums:
-    A = np.stack([_weighted_gram(U, -2.0 * weights * one) for one in slopes.by_variance.T])
+    A = np.stack([linalg.gram_of_columns(U, -2.0 * weights * one) for one in slopes.by_variance.T])
     c = linalg.product(U, weights[:, None] * slopes.by_mean).T
     return RowSums(float(weights @ slopes.value), A, c)
 
@@ -82,17 +82,6 @@ def cavities(
     left = 1.0 - own * tau
     left[left <= 0.0] = np.nan
     return (mean - own * nu) / left, own / left + part.delta[:, None]
-
-
-def _weighted_gram(U: Array, s: Array) -> Array:
-    """Lower triangle of ``U diag(s) U^T``."""
-    A, root = np.zeros((len(U), len(U))), np.sqrt(np.abs(s))
-    for rows in linalg.blocks(len(s), linalg.TALL):
-        for sign in (1.0, -1.0):
-            of_sign = sign * s[rows] > 0.0
-            if of_sign.any():
-                linalg.add_row_crossings(A, U[:, rows] * np.where(of_sign, root[rows], 0.0), sign)
-    return A
 
 
 class GradientSums(NamedTuple):

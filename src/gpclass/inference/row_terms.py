@@ -87,16 +87,16 @@ class BinaryTerms(RowTerms):
 
     @property
     def log_concave(self) -> bool:
-        """As the likelihood."""
+        """Whether the likelihood is."""
         return self.likelihood.log_concave
 
     def __call__(self, y: NDArray[Any], mean: Array, variance: Array) -> RowSlopes:
-        """As for all rows' terms."""
+        """See `RowTerms`."""
         found = by_nodes.expected_log_prob(self.likelihood, y, mean[:, 0], variance[:, 0])
         return RowSlopes(found.value, found.d_mean[:, None], found.d_var[:, None])
 
     def likelihood_gradient(self, y: NDArray[Any], mean: Array, variance: Array) -> Array:
-        """As for all rows' terms."""
+        """See `RowTerms`."""
         return self.likelihood.expected_log_prob_gradient(y, mean[:, 0], variance[:, 0])
 
 
@@ -150,16 +150,16 @@ class SoftmaxTerms(RowTerms):
 
     @property
     def n_latents(self) -> int:
-        """One a class."""
+        """C: one latent for each class."""
         return self.n_classes
 
     @property
     def log_concave(self) -> bool:
-        """Yes: it is a mean of concave functions of m."""
+        """True: it is a mean of concave functions of m."""
         return True
 
     def __call__(self, y: NDArray[Any], mean: Array, variance: Array) -> RowSlopes:
-        """As for all rows' terms."""
+        """See `RowTerms`."""
         Z = normals(self.n_classes, 0, self.n_points)
         if self.order is not None:
             Z = Z[list(self.order)]

@@ -42,7 +42,7 @@ class Sites:
 
     @classmethod
     def zero(cls, n: int) -> "Sites":
-        """Sites that say nothing."""
+        """Sites of zero precision: the posterior is the prior."""
         return cls(np.zeros(n), np.zeros(n))
 
     def __len__(self) -> int:

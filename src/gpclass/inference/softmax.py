@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from gpclass.inference.approximation import Outcome, described
 from gpclass.inference.method import check_limits
-from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, row_sums
+from gpclass.inference.solvers.softmax_mode import SoftmaxMode, precision_product, sums_or_one
 from gpclass.linalg import Array
+from gpclass.priors.base import as_weights
 from gpclass.priors.classes import ClassPosterior, ClassSites
-from gpclass.priors.joint import JointPrior, as_codes, as_weights
+from gpclass.priors.joint import JointPrior, as_codes
 
 # Probabilities below this are not divided by their squares.
 TINY_PROBABILITY: Final = 1e-150
@@ -55,7 +56,7 @@ class SoftmaxApproximation:
         return self.outcome.converged
 
     def likelihood_gradient(self) -> Array:
-        """Nothing: the softmax has no hyperparameters of its own."""
+        """Empty: the softmax has no hyperparameters of its own."""
         return np.zeros(0)
 
     def evidence_pullback(self) -> Any:
@@ -76,7 +77,7 @@ class SoftmaxApproximation:
     def _mean_adjoint(self, F_diagonal: Array) -> Array:
         """``d(-log|I + K W| / 2) / df`` at the mode, from the diagonals of F_cc; shape (n, C)."""
         d = self.posterior.sites.d
-        rows, weights = np.arange(len(d)), row_sums(d)
+        rows, weights = np.arange(len(d)), sums_or_one(d)
         pi = d / weights[:, None]
         others = 1.0 - pi
         likeliest = pi.argmax(axis=1)

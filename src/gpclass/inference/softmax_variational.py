@@ -7,8 +7,8 @@ import numpy as np
 
 from gpclass import linalg
 from gpclass.inference.solvers.softmax_mode import (
+    SoftmaxDerivatives,
     SoftmaxMode,
-    SoftmaxTerms,
     precision_product,
 )
 from gpclass.likelihoods.probabilities.contrasts import canonical_order
@@ -102,7 +102,7 @@ class SoftmaxVariational:
         Z = normals(S.shape[1], 0, self.n_points)
         root = canonical_root(nearby.mean, S)
 
-        def terms(F: Array) -> SoftmaxTerms:
+        def terms(F: Array) -> SoftmaxDerivatives:
             return averaged_terms(F, root, Z, codes, weights)
 
         mode = SoftmaxMode(prior, codes, weights, self.mode_tol, self.max_iter, terms)
@@ -121,7 +121,9 @@ def canonical_root(mean: Array, S: Array) -> Array:
     return root
 
 
-def averaged_terms(F: Array, root: Array, Z: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
+def averaged_terms(
+    F: Array, root: Array, Z: Array, codes: Codes, weights: Array
+) -> SoftmaxDerivatives:
     """`softmax_terms` averaged over latents ``N(f_i, R_i R_i^T)``, d as in `SoftmaxVariational`.
 
     ``root`` (n, C, C) has R, and the columns of ``Z`` (C, points) are normal points.
@@ -144,7 +146,7 @@ def averaged_terms(F: Array, root: Array, Z: Array, codes: Codes, weights: Array
     first[rows, codes] = 0.0
     first[rows, codes] = -first.sum(axis=1)
     d = softmax_form(np.maximum(pi - squares, LEAST))
-    return SoftmaxTerms(float(weights @ log_p), first, weights[:, None] * d)
+    return SoftmaxDerivatives(float(weights @ log_p), first, weights[:, None] * d)
 
 
 def softmax_form(v: Array) -> Array:

@@ -12,12 +12,19 @@ from gpclass.inference.implicit import EnergyApproximation
 from gpclass.inference.method import GaussianMethod, check_choice, check_limits, usable_sites
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.natural_steps import NaturalSteps
-from gpclass.inference.solvers.newton import TINY, ConcaveTerms, ModePoint, Terms
+from gpclass.inference.solvers.newton import ModePoint
 from gpclass.inference.solvers.response import FOURTH, SiteJacobian, site_slopes
-from gpclass.inference.solvers.rule import End, MarginalRule, Sweep, first_to_converge, mismatch
+from gpclass.inference.solvers.rule import (
+    MarginalRule,
+    SolverResult,
+    Sweep,
+    first_to_converge,
+    mismatch,
+)
 from gpclass.inference.solvers.variances import VarianceIteration
+from gpclass.inference.terms import ConcaveTerms, Terms
 from gpclass.likelihoods.base import ExpectedLogProb
-from gpclass.linalg import Array
+from gpclass.linalg import TINY, Array
 from gpclass.priors import Prior
 
 
@@ -51,11 +58,11 @@ class VariationalApproximation(Approximation):
         return np.asarray(gradient @ copies.weights)
 
     def site_jacobian(self, prior: Prior, copies: Copies) -> SiteJacobian:
-        """Of the expected derivatives."""
+        """Derivatives of the variational sites by the marginals."""
         return SiteJacobian.of(VariationalRule(prior, copies), self.posterior, FOURTH)
 
     def site_slopes(self, prior: Prior, copies: Copies) -> Array:
-        """Of the expected derivatives."""
+        """Derivatives of the variational sites by the likelihood's theta."""
         return site_slopes(VariationalRule(prior, copies), self.posterior)
 
 
@@ -111,7 +118,7 @@ def _sites(expected: ExpectedLogProb, weights: Array, m: Array) -> Sites:
 
 def maximise_bound(
     rule: MarginalRule, sites: Sites, tol: float, max_iter: int, fallback: int
-) -> End:
+) -> SolverResult:
     """Maximise a rule's objective by `VarianceIteration`, or `NaturalSteps` where that fails."""
     likelihood = rule.copies.likelihood
     steps = partial(NaturalSteps, rule, tol, outcome=Outcome.NATURAL_STEPS)

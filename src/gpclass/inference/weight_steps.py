@@ -40,41 +40,44 @@ class WeightState(NamedTuple):
     slopes: tuple[Array, Array] | None
 
     @classmethod
-    def of(
-        cls,
-        rows: RowBlocks,
-        terms: RowTerms,
-        sites: WeightSites,
-        mean_steps: int = 0,
-        enough: float = 0.0,
-        basis: Basis | None = None,
+    def at(cls, rows: RowBlocks, terms: RowTerms, sites: WeightSites) -> "WeightState":
+        """One pass over the rows."""
+        q = _posterior(sites)
+        return cls._of(sites, q, RowSums(*rows.reduce(bound_sums, terms, q)))
+
+    @classmethod
+    def with_gradients(
+        cls, rows: RowBlocks, terms: RowTerms, sites: WeightSites, basis: Basis
     ) -> "WeightState":
-        """One pass over the rows, with the means that `improved` finds first, in so many steps.
+        """One pass that sums the gradients of `GradientSums` as well."""
+        q = _posterior(sites)
+        *found, by_kernel, by_likelihood = rows.reduce(gradient_sums, basis, terms, q)
+        return cls._of(sites, q, RowSums(*found), (by_kernel, by_likelihood))
 
-        With a basis, the gradients of `GradientSums` are summed in the same pass.
+    @classmethod
+    def with_improved_means(
+        cls, rows: RowBlocks, terms: RowTerms, sites: WeightSites, most: int, enough: float
+    ) -> "WeightState":
+        """One pass, after at most so many steps of `improved` for the means; rows are held."""
+        q = _posterior(sites)
+        part = rows.derive(spread, q, n_bytes=0.0)
+        q = replace(q, means=improved(part, terms, q, most, enough))
+        return cls._of(sites, q, RowSums(*part.reduce(row_sums, terms, q.means)))
 
-        Of several latents, which the terms see up to a common shift, the bound is largest where
-        the means sum to zero, and steps of single latents hardly lead there.
-        """
-        q = WeightPosterior.from_sites(sites)
-        if terms.n_latents > 1:
-            q = replace(q, means=q.means - q.means.mean(axis=0))
-        slopes = None
-        if basis is not None:
-            *found, by_kernel, by_likelihood = rows.reduce(gradient_sums, basis, terms, q)
-            sums, slopes = RowSums(*found), (by_kernel, by_likelihood)
-        elif mean_steps and rows.held:
-            part = rows.derive(spread, q, n_bytes=0.0)
-            q = replace(q, means=improved(part, terms, q, mean_steps, enough))
-            sums = RowSums(*part.reduce(row_sums, terms, q.means))
-        else:
-            sums = RowSums(*rows.reduce(bound_sums, terms, q))
+    @classmethod
+    def _of(
+        cls,
+        sites: WeightSites,
+        q: WeightPosterior,
+        sums: RowSums,
+        slopes: tuple[Array, Array] | None = None,
+    ) -> "WeightState":
         sites = replace(sites, b=q.means + products(sites.A, q.means))
         target = WeightSites(sums.c + products(sums.A, q.means), sums.A, sites.L)
         return cls(sites, q, sums, sums.value - q.divergence(), target, slopes)
 
-    def promise(self) -> float:
-        """What a whole step would gain, were the bound quadratic: half the squared length of it.
+    def predicted_gain(self) -> float:
+        """What a whole step would gain, were the bound quadratic: half its squared length.
 
         In the metric of the posterior's Fisher information, where a natural step is the gradient.
         """
@@ -90,6 +93,16 @@ class WeightState(NamedTuple):
             by_mean = linalg.multiply_lower_columns_in_place(X, (c - mu)[:, None].copy())
             total += 0.5 * linalg.inner(change, change) + linalg.inner(by_mean, by_mean)
         return 0.5 * total
+
+
+def _posterior(sites: WeightSites) -> WeightPosterior:
+    """Posterior of the sites; the means of several latents sum to zero.
+
+    The terms see them up to a common shift. So the bound is largest there, and steps of single
+    latents hardly lead there.
+    """
+    q = WeightPosterior.from_sites(sites)
+    return q if len(q.means) == 1 else replace(q, means=q.means - q.means.mean(axis=0))
 
 
 @final
@@ -122,7 +135,7 @@ class History:
 def improved(
     rows: RowBlocks, terms: RowTerms, q: WeightPosterior, most: int, enough: float
 ) -> Array:
-    """Means of a larger bound at fixed variances, until a step promises less than ``enough`` nats.
+    """Means of a larger bound at fixed variances, until a step would gain less than ``enough``.
 
     Each of at most so many steps costs O(n m), on blocks of `Spread` in memory.
     """
@@ -132,8 +145,8 @@ def improved(
     for _ in range(most):
         g = c - means
         move = q.scaled_by_covariance(g)
-        promise, size = linalg.inner(g, move), whole
-        while size * promise > enough:
+        predicted, size = linalg.inner(g, move), whole
+        while size * predicted > enough:
             tried = means + size * move
             found, slopes = rows.reduce(slope_sums, terms, tried)
             found -= 0.5 * linalg.inner(tried, tried)

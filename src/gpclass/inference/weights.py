@@ -34,7 +34,7 @@ class WeightSites:
 
     @classmethod
     def zero(cls, n_latents: int, L: Array) -> "WeightSites":
-        """Sites that say nothing."""
+        """Sites of zero precision: the posterior is the prior."""
         m = len(L)
         return cls(np.zeros((n_latents, m)), np.zeros((n_latents, m, m)), L)
 
@@ -45,7 +45,7 @@ class WeightSites:
         return self.scaled(1.0 - step).plus(step, target)
 
     def plus(self, factor: float, other: "WeightSites") -> "WeightSites":
-        """The sum with so much of other sites."""
+        """``self + factor * other``, in natural parameters."""
         return WeightSites(self.b + factor * other.b, self.A + factor * other.A, self.L)
 
     def inner(self, other: "WeightSites") -> float:
@@ -137,8 +137,7 @@ class WeightPosterior:
         for R, root in zip(found, self.roots, strict=True):
             R[:] = -linalg.product(np.ascontiguousarray(root.T), root)
             R.flat[:: len(R) + 1] += 1.0
-            for _ in range(2):
-                R[:] = linalg.solve_lower_columns_in_place(L, R, transposed=True).T
+            R[:] = linalg.unwhitened(L, R)
         return found
 
     def marginals(self, L: Array, K_cross: Array, k_diag: Array) -> tuple[Array, Array, Array]:

@@ -24,16 +24,18 @@ from gpclass.inference.weights import (
 from gpclass.kernels import cross, diagonal
 from gpclass.learning.problem import Problem
 from gpclass.likelihoods import Likelihood, Probit
+from gpclass.priors.base import as_weights
 from gpclass.priors.basis import Basis
 from gpclass.priors.points import MOST_CANDIDATES, inducing_inputs
 
 Array = NDArray[np.float64]
 
-# Rows that learning begins with: so many an inducing point, and at least so many. Of very many rows
-# it goes on with a tenth of them, and at most so many.
+# Rows that learning begins with: so many an inducing point, and at least so many.
 ROWS_A_POINT: Final = 10
 FEWEST_ROWS: Final = 5000
-MOST_ROWS: Final = 50_000
+# Of very many rows learning goes on with a tenth, and at most as many as have so many numbers as
+# columns and features: 400 MB.
+MOST_NUMBERS: Final = 5e7
 # Points of the averages of a softmax, more for more classes.
 SOFTMAX_POINTS: Final = 128
 
@@ -91,7 +93,7 @@ class InducingProblem(Problem):
     @cached_property
     def in_memory(self) -> LocalBlocks:
         """The rows in memory: all, or a sample of the source."""
-        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        weights = as_weights(self.weights, len(self.y))
         return LocalBlocks(self.inputs, self.y, weights)
 
     @cached_property
@@ -153,8 +155,8 @@ class InducingProblem(Problem):
             order = order_of_classes(*self.blocks.reduce(class_sums, self.n_classes))
         if not (m is None or isinstance(m, int)):
             return replace(self, Z=m, order=order)
-        X = self.blocks.sample(MOST_CANDIDATES, seed).X
-        Z = inducing_inputs(self.at(theta).kernel, X, m, means=True)
+        X, _, weights = self.blocks.sample(MOST_CANDIDATES, seed)
+        Z = inducing_inputs(self.at(theta).kernel, X, weights, m, means=True)
         return replace(self, Z=Z, order=order)
 
     def trace_left(self, most: int) -> float:
@@ -180,7 +182,7 @@ class InducingProblem(Problem):
     def predictive(
         self, prior: Basis, sites: WeightSites
     ) -> WeightPrediction | ClassWeightPrediction:
-        """That of the sites."""
+        """The posterior given the sites."""
         return self.posterior(prior, sites)
 
     def cavities(self, q: WeightPosterior, count: Array) -> tuple[Array, Array]:
@@ -194,14 +196,14 @@ class InducingProblem(Problem):
         return mean, variance
 
     def left_out(self, prior: Any, found: Any) -> Any:
-        """Refused."""
+        """Raise ValueError: the method keeps no site of each row."""
         raise ValueError(
             "learning='loo' needs a site of each row, and inference='vi' with inducing points "
             "keeps none: take learning='evidence', or another inference"
         )
 
     def site_terms(self, posterior: Any) -> Any:
-        """Refused."""
+        """Raise ValueError: the method keeps no site of each row."""
         raise ValueError(
             "learning='em' needs a site of each row, and inference='vi' with inducing points "
             "keeps none: take learning='evidence', or another inference"
@@ -218,24 +220,22 @@ class InducingProblem(Problem):
     @property
     def leading_rows(self) -> int:
         """Rows of a subset: as many as m inducing points need, or a tenth."""
-        return max(rows_for(len(self.Z)), min(self.n_rows // 10, MOST_ROWS))
+        m, d = self.Z.shape
+        return max(rows_for(m), min(self.n_rows // 10, int(MOST_NUMBERS / (m + d))))
 
     def subset(self, step: int) -> "InducingProblem | None":
-        """A sample of the rows, which may be large enough to have one itself.
-
-        None of not many more rows.
-        """
+        """A sample of `leading_rows` rows, which may be large enough to have a subset itself."""
         return self.sampled(self.leading_rows)
 
     def sampled(self, size: int) -> "InducingProblem | None":
-        """A sample of the rows; None where there are hardly more."""
+        """A random sample of the rows; None where there are fewer than twice as many."""
         if self.n_rows < 2 * size:
             return None
         X, y, weights = self.blocks.sample(size, 0)
         return replace(self, X=X, y=y, weights=weights, rows=None, source=None)
 
     def sites_from_subset(self, sites: WeightSites, step: int) -> WeightSites:
-        """The subset's, of as many more rows as there are."""
+        """Sites of the subset, scaled up to the number of all rows."""
         return sites.scaled(self.n_rows / self.leading_rows)
 
 

@@ -14,6 +14,7 @@ from gpclass.inference.leave_one_out import LeftOut
 from gpclass.inference.sites import Sites
 from gpclass.learning.problem import Problem, spread_sites
 from gpclass.likelihoods import Likelihood
+from gpclass.priors.base import as_weights
 from gpclass.priors.classes import DenseClasses
 from gpclass.priors.joint import JointPrior, JointPriorForm
 
@@ -53,7 +54,7 @@ class JointProblem(Problem):
 
     @property
     def n_sites(self) -> int:
-        """As many as the scheme has for the rows."""
+        """Number of sites that the scheme has for the rows."""
         return self.scheme.n_sites(len(self.codes), self.n_classes)
 
     def prior(self) -> JointPrior:
@@ -75,16 +76,16 @@ class JointProblem(Problem):
         return self.scheme.posterior(self, prior, sites)
 
     def predictive(self, prior: JointPrior, sites: Any) -> LatentPosterior:
-        """Of the sites, or as the scheme has it for `Laplace.marginals`."""
+        """The posterior given the sites, or as the scheme has it for `Laplace.marginals`."""
         return self.scheme.predictive(self, prior, sites)
 
     def left_out(self, prior: JointPrior, found: Any) -> LeftOut:
-        """By the scheme."""
+        """Leave-one-out log probabilities, as the scheme computes them."""
         return self.scheme.left_out(self, prior, found)
 
     def site_terms(self, posterior: Any) -> tuple[SitePosterior, Copies]:
         """Each latent difference is positive, with the weight of its row."""
-        weights = np.ones(len(self.codes)) if self.weights is None else self.weights
+        weights = as_weights(self.weights, len(self.codes))
         repeated = np.repeat(weights, self.n_sites // len(self.codes))
         labels, none = np.ones(len(repeated)), np.zeros(len(repeated))
         return posterior.posterior, Copies(self.likelihood, labels, repeated, none)

@@ -30,7 +30,7 @@ def _exact() -> SearchSettings:
 class MaximiseLeaveOneOut(Learner):
     """L-BFGS-B, or a user's optimizer, on ``sum_i w_i log p(y_i | y_-i)``.
 
-    Evidences that are reported are those of the theta that this led to.
+    The evidence that is reported is that of the theta found here.
 
     Parameters
     ----------

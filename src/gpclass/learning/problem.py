@@ -19,7 +19,9 @@ from gpclass.inference.sites import Sites
 from gpclass.kernels import diagonal, from_recipe, take, to_recipe
 from gpclass.learning.hyperparameters import Hyperparameters
 from gpclass.likelihoods import Likelihood
+from gpclass.linalg import EPS
 from gpclass.priors import Dense, Prior, PriorForm
+from gpclass.priors.base import as_weights
 
 Array = NDArray[np.float64]
 
@@ -113,7 +115,10 @@ class Problem(ABC):
         """Covariance of training and new inputs, and prior variances, as posteriors take them."""
 
     def subset(self, step: int) -> "Problem | None":
-        """Problem of every so many rows, for a search to begin with; None where none is made."""
+        """Problem of fewer rows for a search to begin with; None where none is made.
+
+        Every ``step``-th row, or a random sample whose size the problem chooses itself.
+        """
         return None
 
     def sites_from_subset(self, sites: Any, step: int) -> Any:
@@ -230,7 +235,7 @@ class Problem(ABC):
         """`jitter` of one kernel's covariance."""
         with np.errstate(over="ignore", invalid="ignore"):
             variances = diagonal(kernel, self.inputs)
-        rounding = len(variances) * float(np.finfo(np.float64).eps) * float(variances.max())
+        rounding = len(variances) * EPS * float(variances.max())
         weight = 1.0 if self.weights is None else max(1.0, float(self.weights.max()))
         return 4.0 * rounding if np.isfinite(rounding) and rounding * weight > 0.25 else 0.0
 
@@ -265,7 +270,7 @@ class BinaryProblem(Problem):
 
     @property
     def n_sites(self) -> int:
-        """One a row."""
+        """Number of sites: one for each row."""
         return len(self.y)
 
     def prior(self) -> Prior:
@@ -281,18 +286,18 @@ class BinaryProblem(Problem):
         return SitePosterior.from_sites(prior, sites)
 
     def predictive(self, prior: Prior, sites: Sites) -> SitePosterior:
-        """Of the sites, or of the variational Gaussian that is found from them."""
+        """The posterior given the sites, or the variational Gaussian that is found from them."""
         if not predicts_variationally(self.inference):
             return self.posterior(prior, sites)
         return replace(self, inference=Variational()).infer(prior, sites).posterior
 
     def left_out(self, prior: Prior, found: Approximation) -> LeftOut:
-        """By the cavities."""
+        """Leave-one-out log probabilities, by the cavities of the rows' sites."""
         return LeaveOneOut.of(prior, self.site_terms(found.posterior)[1], found)
 
     def site_terms(self, posterior: SitePosterior) -> tuple[SitePosterior, Copies]:
-        """Those of the rows."""
-        weights = np.ones(len(self.y)) if self.weights is None else self.weights
+        """The posterior itself, and the rows' likelihood terms."""
+        weights = as_weights(self.weights, len(self.y))
         return posterior, Copies(self.likelihood, self.y, weights, np.zeros(len(self.y)))
 
     def pull(self, G: Any, prior: Prior) -> Array:

@@ -32,6 +32,8 @@ def from_every_start(
     if (bounds[:, 0] == bounds[:, 1]).all():
         # nothing is free: no hyperparameters, or each between two equal bounds
         return Learned((node_at(problem, bounds[:, 0], init),))
+    if getattr(problem, "source", None) is not None:
+        n_jobs = None  # its rows lie with the workers of a cluster already
     here = runs_here(len(starts), n_jobs)
     results: list[RunResult] = side_by_side(
         run,

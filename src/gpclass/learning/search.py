@@ -24,25 +24,55 @@ MEMORY: Final = 50
 class SearchSettings:
     """Numbers of the search for the largest evidence.
 
-    L-BFGS-B ends where a step gains less than ``gain`` nats or at a projected gradient ``gtol``,
-    or after ``max_evaluations``. At most ``max_refinements`` quasi-Newton steps follow, down to a
-    gradient of ``refined_gradient``: a line search cannot find a maximum closer than the root of
-    the objective's relative ``noise``; the gradient, whose noise is as small, can.
+    L-BFGS-B leads near the maximum. Quasi-Newton steps without a line search then follow the
+    gradient: a line search cannot find a maximum closer than the root of the objective's relative
+    noise, and the gradient, whose noise is as small, can. Large problems begin with a subset of
+    their rows, and inference is loosened while the search is far from its end.
 
-    From ``few_rows`` on, inference is loosened to ``searching_tol`` in L-BFGS-B, and from
-    ``many_rows`` on to ``learning_tol`` after it, where a step that promises less than ``slack``
-    nats is not made. With few rows weights are repetition of rows after learning too, with more of
-    them to 1e-6 in a probability.
-
-    From ``subset_rows`` on a joint problem's search begins with each ``subset_step``-th row, to
-    ``subset_gain``. Where
-    slope and curvature of an entry of theta are below ``subset_flat``, the subset says nothing
-    about it and moves it by ``subset_reach`` at most. L-BFGS-B on all rows then ends at
-    ``subset_gtol``, in units of the root of the curvature (half its square is about the gain left).
-
-    With inducing points, from ``subset_rows`` on, all of it ends where a step gains less than
-    ``row_gain`` nats a row, and inference is as much looser as there are more rows. A subset may
-    begin with a subset of its own; then steps by its curvature are tried on all rows first.
+    Parameters
+    ----------
+    gain : float, default=1e-6
+        L-BFGS-B ends where a step gains less, in nats.
+    gtol : float, default=1e-5
+        Or at this projected gradient.
+    max_evaluations : int, default=1000
+        Or after so many.
+    max_refinements : int, default=8
+        Quasi-Newton steps that follow, at most.
+    refined_gradient : float, default=1e-9
+        Gradient at which they end.
+    noise : float, default=1e-12
+        Relative noise of the objective.
+    few_rows : int, default=100
+        Below so many rows a row of weight 2 and the row given twice lead to the same
+        hyperparameters. With more rows their probabilities differ by up to 1e-6, as inference is
+        loosened to ``searching_tol`` in L-BFGS-B.
+    many_rows : int, default=400
+        From so many rows on inference is loosened to ``learning_tol`` in the quasi-Newton steps
+        too.
+    searching_tol, learning_tol : float, default=1e-4, 1e-5
+        Tolerances of EP. That of the variational method by blocks is a thousandth (in nats), times
+        the number of rows in units of ``subset_rows``.
+    slack : float, default=1e-7
+        From ``many_rows`` on a quasi-Newton step that is predicted to gain less, in nats, is not
+        made.
+    subset_rows : int, default=800
+        From so many rows on a joint problem, or one with inducing points, begins with a subset.
+    subset_step : int, default=4
+        A joint problem's subset has each so many-th row.
+    subset_gain : float, default=1e-3
+        L-BFGS-B on the subset ends where a step gains less, in nats.
+    subset_flat : float, default=1e-3
+        Where slope and curvature of an entry of theta are below this the subset does not determine
+        the entry.
+    subset_reach : float, default=4.0
+        It then moves the entry by this at most.
+    subset_gtol : float, default=1e-2
+        After a subset L-BFGS-B ends at this gradient, in units of the root of the curvature (half
+        its square is about the gain left).
+    row_gain : float, default=1e-6
+        With inducing points, from ``subset_rows`` on, L-BFGS-B and the quasi-Newton steps end where
+        a step gains less than this for each row, in nats.
     """
 
     gain: float = 1e-6
@@ -107,37 +137,57 @@ def maximise(
 
     Returns why it ended, and the best point, refined; None where no evaluation succeeded.
     """
-    problem, bounds = objective.problem, objective.problem.bounds
-    stages = Stages.of(problem, settings)
+    bounds = objective.problem.bounds
+    stages = Stages.of(objective.problem, settings)
     objective.problem = stages.searching
-    found, message = None, ""
     lead = _from_subset(objective, stages, start, settings)
     if lead is not None:
         objective.init = lead.sites
-        if lead.H is not None:
-            best = objective.evaluate(lead.theta, gradient=True)
-            best = best and _refine(objective, best, lead.H, stages.gain, settings)
-            if best is not None and _promise(best, lead.H, bounds) <= stages.gain:
-                return f"a step by the curvature of {lead.n_rows} rows gains less", best
-            lead = lead if best is None else lead._replace(theta=best.theta)
+        point, ended = _steps_by_known_curvature(objective, lead, stages, settings)
+        if ended:
+            return f"a step by the curvature of {lead.n_rows} rows gains less", point
+        theta = lead.theta if point is None else point.theta
         gain, gtol = stages.gain, settings.subset_gtol
-        found = _minimise(objective, bounds, lead.theta, lead.scale, settings, gain, gtol)
-        message = f"{found.message}; it began where {lead.n_rows} rows led"
-    if found is None or objective.best is None:
-        start = _tied(objective, start, settings, stages.gain)
-        found = _minimise(objective, bounds, start, None, settings, stages.gain, settings.gtol)
-        message = found.message
+        found = _minimise(objective, bounds, theta, lead.scale, settings, gain, gtol)
+        if objective.best is not None:
+            message = f"{found.message}; it began where {lead.n_rows} rows led"
+            return message, _refined_end(objective, found, stages, settings)
+    start = _tied(objective, start, settings, stages.gain)
+    found = _minimise(objective, bounds, start, None, settings, stages.gain, settings.gtol)
+    return found.message, _refined_end(objective, found, stages, settings)
+
+
+def _steps_by_known_curvature(
+    objective: Objective, lead: "_Lead", stages: Stages, settings: SearchSettings
+) -> tuple[Point | None, bool]:
+    """Quasi-Newton steps with the subset's curvature, and whether the next one gains too little.
+
+    None where the subset's curvature is not known, or evaluation fails where it leads.
+    """
+    point = None if lead.H is None else objective.evaluate(lead.theta, gradient=True)
+    if point is None or lead.H is None:
+        return None, False
+    point = _refine(objective, point, lead.H, stages.gain, settings)
+    bounds = objective.problem.bounds
+    return point, _predicted_gain(point, lead.H, bounds) <= stages.gain
+
+
+def _refined_end(
+    objective: Objective, found: "_Minimum", stages: Stages, settings: SearchSettings
+) -> Point | None:
+    """The best point, refined where it is the one at which L-BFGS-B ended."""
     best = objective.best
+    # the curvature that L-BFGS-B found is not that of a better point elsewhere
     if best is None or -found.value < best.value - stages.gain:
-        return message, best
+        return best
     if stages.searching is not stages.refining:
         objective.problem = stages.refining
         best = objective.evaluate(found.theta, gradient=True)
         if best is None:
-            return message, objective.best
+            return objective.best
     elif not np.array_equal(best.theta, found.theta):
-        return message, best
-    return message, _refine(objective, best, found.H, stages.slack, settings)
+        return best
+    return _refine(objective, best, found.H, stages.slack, settings)
 
 
 class _Minimum(NamedTuple):
@@ -268,7 +318,7 @@ def _from_subset(
         H = None
         if lead is None:
             curvature = _curvature(small, found.theta)
-            # what the subset says nothing about must not decide
+            # entries of theta that the subset does not determine
             flat = np.maximum(np.abs(found.g), np.abs(curvature)) < settings.subset_flat
         else:
             curvature, flat = lead.curvature * np.sqrt(subset.n_rows / lead.n_rows), lead.flat
@@ -295,7 +345,7 @@ def _curvature(objective: Objective, theta: Array, step: float = 0.1) -> Array:
     return found
 
 
-def _promise(point: Point, H: Array, bounds: Array) -> float:
+def _predicted_gain(point: Point, H: Array, bounds: Array) -> float:
     """What a quasi-Newton step from a point would gain; a parameter on a bound stays there."""
     assert point.gradient is not None
     g = point.gradient.copy()

@@ -41,9 +41,7 @@ from gpclass.likelihoods.results import (
     Array,
     Derivatives,
     ExpectedLogProb,
-    Linearisation,
     TiltedMoments,
-    linearisation,
 )
 
 _LOG_SQRT_2PI: Final = 0.5 * float(np.log(2.0 * np.pi))
@@ -183,18 +181,9 @@ def power_moments(
 
 
 def rare_label(likelihood: _Pointwise, m: Array) -> Array:
-    """Find the label that is less probable at the mean."""
+    """The label that is less probable at the mean m."""
     one = np.ones_like(m)
     return np.where(likelihood.log_prob(one, m) < likelihood.log_prob(-one, m), 1.0, -1.0)
-
-
-def linearise(likelihood: _Pointwise, mean: Array, var: Array) -> Linearisation:
-    """Statistical linear regression of E[y|f] on ``f ~ N(mean, var)`` (GTS19 eq. 15 to 17)."""
-    shape, (m, v) = _flat(likelihood, mean, var)
-    rare = rare_label(likelihood, m)
-    tilted = _tilted(_Terms(likelihood, rare), m, v)
-    fit = linearisation(rare, tilted.log_z, tilted.d_mean, m, v)
-    return Linearisation(*(a.reshape(shape) for a in fit))
 
 
 def predict_proba(likelihood: _Pointwise, mean: Array, var: Array) -> Array:

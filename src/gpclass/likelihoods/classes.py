@@ -119,12 +119,21 @@ class MultinomialProbitLikelihood(ClassLikelihood):
         """Logarithm of the integral over u, of every row."""
         F = np.asarray(F, dtype=np.float64)
         n, C = F.shape[-2:]
-        ahead = np.arange(C - 1)
-        others = ahead + (ahead >= np.asarray(codes)[:, None])
-        rows = np.arange(n)
+        others, rows = other_classes(np.asarray(codes), C), np.arange(n)
         own = F[..., rows, codes]
         gaps = np.stack([own - F[..., rows, other] for other in others.T])
         return log_mean_orthant(gaps.reshape(C - 1, -1)).reshape(own.shape)
+
+
+def other_classes(codes: Codes, n_classes: int) -> Codes:
+    """The classes that each row is not of, ascending, shape (n, C - 1).
+
+    >>> other_classes(np.array([0, 2]), 3)
+    array([[1, 2],
+           [0, 1]])
+    """
+    ahead = np.arange(n_classes - 1)
+    return np.asarray(ahead + (ahead >= codes[:, None]))
 
 
 def log_mean_orthant(z: Array) -> Array:

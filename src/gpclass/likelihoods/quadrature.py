@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpclass.linalg import EPS
+
 Array = NDArray[np.float64]
 Sites = slice | NDArray[np.intp] | tuple[NDArray[np.intp], None]
 
@@ -171,7 +173,7 @@ def _bracket_mode(exponent: Exponent, mean: Array, sd: Array) -> tuple[_BracketE
     high = high._replace(slope=np.maximum(high.slope, 0.0))
 
     # a few roundings beyond the bend, so that f is on the side meant however large m and sd are
-    beyond = 8.0 * np.finfo(float).eps * np.abs(mean)
+    beyond = 8.0 * EPS * np.abs(mean)
     for bend in (-UNDERFLOW, UNDERFLOW, -FLAT, FLAT, BENDS[0], BENDS[-1], 0.0):
         x = np.clip(standardise(bend + np.sign(bend) * beyond, mean, sd), low.x, high.x)
         if ((low.x < x) & (x < high.x)).any():

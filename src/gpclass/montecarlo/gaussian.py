@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.sites import Sites
-from gpclass.linalg import Array
+from gpclass.linalg import EPS, Array
 from gpclass.priors import DensePrior, Prior
 from gpclass.priors.classes import ClassPrior, ClassSites
 
@@ -198,7 +198,7 @@ def _roots(K: Prior | ArrayLike) -> tuple[Array, Array]:
         )
     prior.check()
     values, vectors = linalg.symmetric_eigen(prior.K)
-    kept = values > prior.n * np.finfo(float).eps * float(values.max(initial=0.0))
+    kept = values > prior.n * EPS * float(values.max(initial=0.0))
     scale, vectors = np.sqrt(values[kept]), vectors[:, kept]
     return vectors * scale, vectors / scale
 

@@ -18,8 +18,8 @@ from gpclass.likelihoods.classes import ClassLikelihood
 from gpclass.linalg import Array
 from gpclass.montecarlo.gaussian import LatentGaussian, Proposal, SiteTerms
 from gpclass.priors import Prior
+from gpclass.priors.base import as_weights
 from gpclass.priors.classes import ClassPrior, ClassSites
-from gpclass.priors.joint import as_weights
 
 Covariance = Prior | ClassPrior | ArrayLike | Sequence[ArrayLike]
 Start = Approximation | NestedApproximation | SoftmaxApproximation | Sites | ClassSites

@@ -11,9 +11,27 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.linalg import Array
+
+# From R, an array over the latent values, to a pair (Z, K Z) whose second part approximates
+# (K^-1 + W)^-1 R.
+Preconditioner = Callable[[Array], tuple[Array, Array]]
+
+
+def as_weights(weights: ArrayLike | None, n: int) -> Array:
+    """Weights of n rows (None: ones), checked: ValueError unless finite and not negative."""
+    if weights is None:
+        return np.ones(n)
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError(
+            f"weights must be {n} finite non-negative numbers, got shape {found.shape} with "
+            f"minimum {found.min() if found.size else 'none'}"
+        )
+    return found
 
 
 class CovarianceProducts(ABC):
@@ -118,6 +136,10 @@ class SiteFactor(ABC):
     @abstractmethod
     def conditional_covariance(self, K_cross: Array, K_new: Array) -> Array:
         """``K_new - K_cross^T B^T R B K_cross``, (m, m); both arguments are overwritten."""
+
+    def explained_precision(self, r: int) -> Array:
+        """``B^T R B`` itself, (r, r), for K_cross of r rows."""
+        return -self.conditional_covariance(np.eye(r), np.zeros((r, r)))
 
 
 class Prior(ABC):

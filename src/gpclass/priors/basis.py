@@ -9,10 +9,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import diagonal, pullback_cross, rectangle
-from gpclass.linalg import Array
+from gpclass.linalg import EPS, Array
 
 # Jitter on the diagonal of K_ZZ, in units of m eps max K_ZZ: what rounding may make negative.
-JITTER: Final = 4.0 * float(np.finfo(np.float64).eps)
+JITTER: Final = 4.0 * EPS
 # Part of a row's variance by which rounding may make its remainder negative.
 ROUNDING: Final = 1e-6
 

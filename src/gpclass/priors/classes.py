@@ -12,9 +12,10 @@ from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.kernels import KernelList, cross, diagonal, pullback
 from gpclass.linalg import Array
+from gpclass.priors.base import Preconditioner
 from gpclass.priors.coupled import CoupledFactor, as_crosses
 from gpclass.priors.dense import DensePrior, jittered
-from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm, Preconditioner
+from gpclass.priors.joint import JointFactor, JointPrior, JointPriorForm
 from gpclass.priors.rows import without_own_sites
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from gpclass import linalg
+from gpclass.likelihoods.classes import other_classes
 from gpclass.linalg import Array
 from gpclass.priors.joint import Codes
 
@@ -91,8 +92,7 @@ class Differences:
     @cached_property
     def others(self) -> Codes:
         """The classes that each row is not of, ascending, shape (n, C - 1)."""
-        column = np.arange(self.n_classes - 1)
-        return column + (column >= self.codes[:, None])
+        return other_classes(self.codes, self.n_classes)
 
     @cached_property
     def _classes(self) -> tuple[_ClassDifferences, ...]:

@@ -97,6 +97,14 @@ class InducingFactor(SiteFactor):
         linalg.mirror_lower(K_new)
         return K_new
 
+    def explained_precision(self, r: int) -> Array:
+        """``L^-T (I - M^-1) L^-1``: the difference comes first, as L may be nearly singular."""
+        R = self.precision.inverse()
+        linalg.mirror_lower(R)
+        R *= -1.0
+        R.flat[:: len(R) + 1] += 1.0
+        return R if self.prior.root is None else linalg.unwhitened(self.prior.root, R)
+
 
 @final
 @dataclass(frozen=True)

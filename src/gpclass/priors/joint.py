@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass.linalg import Array
+from gpclass.priors.base import Preconditioner
 
 Codes = NDArray[np.intp]
 # From the diagonals of the class blocks F_cc to the derivative of an evidence by the mean.
 MeanAdjoint = Callable[[Array], Array]
-# From R of shape (n, C) to a pair (Z, K Z) whose second part approximates (K^-1 + W)^-1 R.
-Preconditioner = Callable[[Array], tuple[Array, Array]]
 
 
 def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
@@ -25,19 +24,6 @@ def as_codes(codes: ArrayLike, n: int, n_classes: int) -> Codes:
     found = given.astype(np.intp)
     if not (found == given).all() or (found < 0).any() or (found >= n_classes).any():
         raise ValueError(f"codes must be whole numbers from 0 to {n_classes - 1}")
-    return found
-
-
-def as_weights(weights: ArrayLike | None, n: int) -> Array:
-    """Weights of n rows (None: ones), checked: ValueError unless finite and not negative."""
-    if weights is None:
-        return np.ones(n)
-    found = np.asarray(weights, dtype=np.float64)
-    if found.shape != (n,) or not np.isfinite(found).all() or (found < 0).any():
-        raise ValueError(
-            f"weights must be {n} finite non-negative numbers, got shape {found.shape} with "
-            f"minimum {found.min() if found.size else 'none'}"
-        )
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpclass import linalg
 from gpclass.exceptions import NotPositiveDefiniteError
+from gpclass.likelihoods.classes import other_classes
 from gpclass.linalg import Array
 from gpclass.priors.base import (
     CovarianceProducts,
@@ -82,8 +83,7 @@ class NestedPrior(Prior):
     @cached_property
     def others(self) -> Codes:
         """The classes j of each row's latents, shape (n, C - 1), ascending."""
-        ahead = np.arange(self.class_prior.n_classes - 1)
-        return np.asarray(ahead + (ahead >= self.codes[:, None]))
+        return other_classes(self.codes, self.class_prior.n_classes)
 
     @cached_property
     def _rows(self) -> Codes:
@@ -111,7 +111,7 @@ class NestedPrior(Prior):
         self.class_prior.check()
 
     def inner(self, G: Any) -> float:
-        """Refused: u does not scale with the classes' covariances, of which G is the cotangent."""
+        """Raise: u does not scale with the classes' covariances, of which G is the cotangent."""
         raise NotImplementedError("the covariance of a NestedPrior does not scale with K")
 
     def factor(self, tau: Array) -> "NestedFactor":

@@ -38,7 +38,9 @@ class InducingChoice(NamedTuple):
     trace_left: Array
 
 
-def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> InducingChoice:
+def choose_inducing(
+    kernel: Kernel, X: Any, m: int, tol: float = 1e-8, weights: Array | None = None
+) -> InducingChoice:
     """Rows of the largest conditional variance, one after the other: a pivoted Cholesky factor.
 
     Equal variances are decided by the lowest row; a row that is equal to a chosen one has none
@@ -54,6 +56,8 @@ def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> Induci
         Fewer are chosen where there are fewer rows, or where ``tol`` ends the choice.
     tol : float, default=1e-8
         Ends the choice where no conditional variance exceeds this part of the largest variance.
+    weights : ndarray of shape (n,), default=None
+        How often each row is given; only ``trace_left`` depends on it. None: once.
 
     Returns
     -------
@@ -80,7 +84,8 @@ def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> Induci
     if m < 1:
         raise ValueError(f"m must be positive, got {m}")
     left = _variances(kernel, X)
-    largest, total = float(left.max(initial=0.0)), float(left.sum())
+    weights = np.ones(len(left)) if weights is None else weights
+    largest, total = float(left.max(initial=0.0)), float(weights @ left)
     if not (0.0 < largest < np.inf):
         raise ValueError(f"the largest variance of the rows is {largest}, expected a positive one")
     m, column_of = min(m, len(left)), columns_of(kernel, X)
@@ -97,29 +102,37 @@ def choose_inducing(kernel: Kernel, X: Any, m: int, tol: float = 1e-8) -> Induci
         left -= column * column
         np.maximum(left, 0.0, out=left)
         left[pivot] = 0.0
-        trace[j] = left.sum() / total
+        trace[j] = float(weights @ left) / total
     return InducingChoice(rows, trace)
 
 
-def inducing_inputs(kernel: Kernel, X: Array, m: int | None, *, means: bool) -> Array:
+def inducing_inputs(
+    kernel: Kernel, X: Array, weights: Array, m: int | None, *, means: bool
+) -> Array:
     """Inducing inputs (m, d) for rows X (n, d) in any order; where m is None, `enough` of them.
 
+    A row of weight w is w equal rows.
     They are rows (`choose_inducing`); or, with ``means``, the centres of k-means that begins at
     these, where they leave less of the rows' variance. The rows of the largest conditional variance
     are the odd ones, and of little use where all leave much, as in hundreds of columns.
     """
     # the order would decide between equal variances
-    X = X[np.lexsort(X.T)]
-    rows, trace_left = choose_inducing(kernel, X, MOST if m is None else m)
+    order = np.lexsort(X.T)
+    X, weights = X[order], weights[order]
+    rows, trace_left = choose_inducing(kernel, X, MOST if m is None else m, weights=weights)
     Z = X[rows[: enough(trace_left)] if m is None else rows]
-    units = _units(kernel, X) if means and FEWEST_A_CENTRE * len(Z) <= len(X) else None
+    many = FEWEST_A_CENTRE * len(Z) <= weights.sum()
+    units = _units(kernel, X) if means and many else None
     if units is None:
         return Z
     # one thread: several add the rows of a cluster in any order
     with threadpool_limits(1):
-        found = KMeans(len(Z), init=Z / units, n_init=1, max_iter=ITERATIONS).fit(X / units)
+        # tol=0: its own is about the rows without their weights
+        found = KMeans(len(Z), init=Z / units, n_init=1, max_iter=ITERATIONS, tol=0.0)
+        found.fit(X / units, sample_weight=weights)
     centres = found.cluster_centers_ * units
-    return centres if _left(kernel, X, centres) < _left(kernel, X, Z) else Z
+    left = [_left(kernel, X, weights, one) for one in (centres, Z)]
+    return centres if left[0] < left[1] else Z
 
 
 def _units(kernel: Kernel, X: Array) -> Array | None:
@@ -139,10 +152,10 @@ def _units(kernel: Kernel, X: Array) -> Array | None:
         return units if np.isfinite(np.square(X / units).sum()) else None
 
 
-def _left(kernel: Kernel, X: Array, Z: Array) -> float:
+def _left(kernel: Kernel, X: Array, weights: Array, Z: Array) -> float:
     """Sum of the rows' conditional variances given the latents at Z; infinite if Z is singular."""
     try:
-        return float(InducingPrior.of(kernel, X, Z).delta.sum())
+        return float(weights @ InducingPrior.of(kernel, X, Z).delta)
     except NotPositiveDefiniteError:
         return np.inf
 

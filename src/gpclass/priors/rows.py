@@ -1,12 +1,8 @@
 """Gaussian posteriors of the latents of each row without the row's own site."""
 
-from typing import Final
-
 import numpy as np
 
-from gpclass.linalg import Array, eigen_batch, root_batch
-
-EPS: Final = float(np.finfo(np.float64).eps)
+from gpclass.linalg import EPS, Array, eigen_batch, root_batch
 
 
 def without_own_sites(

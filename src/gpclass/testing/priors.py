@@ -96,6 +96,8 @@ def _check_factor(factor: SiteFactor, K: Array, v: Array, rtol: float) -> Array:
     found = factor.conditional_covariance(K_cross.copy(), K.copy())
     size = max(float(np.abs(K).max()), float(np.abs(reduced).max()))
     check_close("conditional_covariance is K - K' R K", found, K - reduced, rtol, size)
+    explained = K_cross.T @ factor.explained_precision(len(K_cross)) @ K_cross
+    check_close("explained_precision is R", explained, reduced, rtol, size)
     covariance = factor.covariance()
     check_close("variances are those of Sigma", covariance.variances, np.diagonal(Sigma), rtol)
     if factor.has_products:

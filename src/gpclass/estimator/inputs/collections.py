@@ -10,14 +10,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from gpclass.blocks.cluster import Cluster
 from gpclass.blocks.workers import default_budget, import_dask
 from gpclass.estimator.inputs.base import Inputs
 from gpclass.estimator.inputs.columns import Array, missing_in
-from gpclass.estimator.inputs.kinds import FloatTable, takes_vectors
+from gpclass.estimator.inputs.kinds import FloatTable, is_precomputed, takes_vectors
 from gpclass.estimator.inputs.mixed import MixedTable
+from gpclass.estimator.weights import check_largest
 
 # Rows whose hashes are compared in one place: 8 MB, and a few times that while they are sorted; and
 # the most places.
@@ -100,8 +102,11 @@ class Collection:
     def __init__(self, estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> None:
         self.cluster = Cluster(default_budget(), 60.0)
         self._parts = partitions(X, y, sample_weight)
-        if not takes_vectors(estimator.kernel):
-            raise ValueError("kernel takes objects, and a Dask collection has rows of a table")
+        if not takes_vectors(estimator.kernel) or is_precomputed(estimator.kernel):
+            raise ValueError(
+                "kernel takes objects or a matrix of covariances, and a Dask collection has rows "
+                "of a table"
+            )
         self.inputs: Inputs = (MixedTable if estimator.kernel is None else FloatTable)()
         self._estimator = estimator
         self.surveys = self._survey([])
@@ -150,7 +155,7 @@ class Collection:
             levels = sorted(set().union(*(one for _, _, one, _ in parts)))
             if "levels" in kinds and len(kinds) > 1:
                 mixed.append(j)
-            if "dates" in kinds and len(kinds) > 1 and "levels" not in kinds:
+            if "dates" in kinds and len(kinds) > 1:
                 raise ValueError(
                     f"X has {' and '.join(sorted(kinds))} in the column {name!r}, in different "
                     "partitions: give it one type"
@@ -159,7 +164,9 @@ class Collection:
             inputs.names.append(name)
             inputs.kinds.append("levels" if "levels" in kinds else kind)
             inputs.levels.append(levels)
-            inputs.check_names_of_rows(name, len(levels), sum(known for *_, known in parts))
+            known = [one for *_, one in parts if one >= 0]
+            if j not in mixed:  # else its levels are counted by the survey that takes it for text
+                inputs.check_names_of_rows(name, len(levels), sum(known) if known else -1)
         return mixed
 
     def rescale(self) -> None:
@@ -213,6 +220,8 @@ class Collection:
 def survey(part: Partition, inputs: Inputs, estimator: Any, forced: list[int]) -> Survey:
     """Check a partition, and read its labels and the kinds of its columns."""
     X, y, weights = part
+    if issparse(X):
+        raise TypeError("X has sparse partitions: X.map_blocks(lambda part: part.toarray())")
     n, y = len(X), np.asarray(y)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.shape != (n,) or not (weights is None or np.shape(weights) == (n,)):
@@ -255,6 +264,7 @@ def weights_of(part: Partition) -> Array:
     weights = np.asarray(part.weights, dtype=np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample_weight must be finite and not negative")
+    check_largest(float(weights.max(initial=0.0)))
     return weights
 
 

@@ -1,6 +1,6 @@
 """EP by a double loop that converges wherever there is a fixed point."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
@@ -11,18 +11,17 @@ from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.cavities import Cavities
 from gpclass.inference.energy import Energy
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import MEMORY, fixed_point
-from gpclass.inference.solvers.newton import EPS
+from gpclass.inference.solvers.acceleration import Anderson
 from gpclass.inference.solvers.response import STEP, Response, newton_steps
 from gpclass.inference.solvers.rule import (
     OBJECTIVE_NOISE,
-    End,
     SiteRule,
+    SolverResult,
     first_sweep,
     mismatch,
     rounding_of_sites,
 )
-from gpclass.linalg import Array
+from gpclass.linalg import EPS, Array
 
 # Steps of one inner minimisation, and trials of one line search.
 INNER_STEPS: Final = 10
@@ -50,14 +49,13 @@ class _Marginals(NamedTuple):
 
 @dataclass
 class _Outer:
-    """Marginals to try next, those of the plain step, and what was tried, in free coordinates."""
+    """Marginals to try next, and those of the plain step; None: nothing was accelerated yet."""
 
     deviation: Array
     eta: _Marginals
     plain: _Marginals
     value: float = -np.inf
-    tried: list[Array] = field(default_factory=list)
-    found: list[Array] = field(default_factory=list)
+    accelerated: Anderson | None = None
 
     @classmethod
     def at(cls, posterior: SitePosterior, deviation: Array) -> "_Outer":
@@ -68,9 +66,9 @@ class _Outer:
         """Renew the marginals from the inner minimum, with Anderson's acceleration."""
         posterior = inner.energy.posterior
         self.value, self.plain = inner.value, _Marginals(posterior.mean, posterior.variance)
-        self.tried = [*self.tried, self._coordinates(self.eta)][-MEMORY:]
-        self.found = [*self.found, self._coordinates(self.plain)][-MEMORY:]
-        m, log_v = np.split(fixed_point(self.tried, self.found), 2)
+        self.accelerated = self.accelerated or Anderson()
+        tried, found = self._coordinates(self.eta), self._coordinates(self.plain)
+        m, log_v = np.split(self.accelerated.following(tried, found), 2)
         # an extrapolation may go anywhere, but not beyond float64
         self.eta = _Marginals(m * self.deviation, np.exp(np.clip(log_v, -300.0, 300.0)))
 
@@ -115,7 +113,7 @@ class DoubleLoop:
     tol: float
     max_iter: int
 
-    def run(self, sites: Sites) -> End:
+    def run(self, sites: Sites) -> SolverResult:
         """Iterate from sites."""
         rule, prior = self.rule, self.rule.prior
         sweep, made = first_sweep(rule, sites)
@@ -124,7 +122,7 @@ class DoubleLoop:
         while n_iter < self.max_iter and made <= FACTORISATIONS * self.max_iter:
             n_iter += 1
             if sweep.residual <= self.tol:
-                return End(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
+                return SolverResult(sweep, Outcome.DOUBLE_LOOP, n_iter, made)
             if sweep.residual < min(NEWTON_FROM, 0.1 * newton_below):
                 newton_below = sweep.residual
                 sweep, steps = newton_steps(rule, sweep, 0.1 * self.tol)
@@ -135,9 +133,9 @@ class DoubleLoop:
             made += steps
             following = None if inner is None else rule.sweep(inner.energy.posterior)
             usable = following is not None and np.isfinite(following.residual)
-            if outer.tried and (inner is None or not usable or outer.falls(inner)):
+            if outer.accelerated and (inner is None or not usable or outer.falls(inner)):
                 # the accelerated step was too long
-                outer.eta, outer.tried, outer.found = outer.plain, [], []
+                outer.eta, outer.accelerated = outer.plain, None
                 continue
             if inner is None or following is None or not usable:
                 outcome = Outcome.NO_FIXED_POINT
@@ -149,7 +147,7 @@ class DoubleLoop:
                 break
         if sweep.residual <= rounding_of_sites(prior, sweep.posterior.sites):
             outcome = Outcome.ROUNDING
-        return End(sweep, outcome, n_iter, made)
+        return SolverResult(sweep, outcome, n_iter, made)
 
     def _minimise(self, eta: _Marginals, posterior: SitePosterior) -> tuple[_Inner | None, int]:
         """Minimise over sites at fixed marginals; None where no step can be made."""

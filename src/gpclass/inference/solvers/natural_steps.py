@@ -9,7 +9,14 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
+from gpclass.inference.solvers.rule import (
+    BestSweep,
+    SiteRule,
+    SolverResult,
+    Sweep,
+    falls,
+    first_sweep,
+)
 
 # Least part of the way to the target, with and without an objective.
 SMALLEST_STEP: Final = 2.0**-12
@@ -36,11 +43,11 @@ class NaturalSteps:
     newton_from: float = 0.3
     patience: int = 50
 
-    def run(self, sites: Sites) -> End:
+    def run(self, sites: Sites) -> SolverResult:
         """Iterate from sites."""
         rule = self.rule
         sweep, made = first_sweep(rule, sites)
-        best, outcome = Best(rule, self.tol, self.outcome), Outcome.MAX_ITER
+        best, outcome = BestSweep(rule, self.tol, self.outcome), Outcome.MAX_ITER
         n_iter, step, newton_below = 0, 1.0, self.newton_from
         best.add(sweep)
         while n_iter < self.max_iter and sweep.residual > self.tol:
@@ -63,7 +70,7 @@ class NaturalSteps:
                 step = min(1.0, 1.5 * step)
             sweep = following
             best.add(sweep)
-            if best.age > self.patience and best.limited_by_rounding:
+            if best.since_halved > self.patience and best.limited_by_rounding:
                 break
         return best.end(sweep, outcome, max(n_iter, 1), made)
 

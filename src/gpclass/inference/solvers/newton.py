@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from gpclass.inference.approximation import Outcome
-from gpclass.linalg import Array, inner
+from gpclass.inference.terms import ConcaveTerms, Terms
+from gpclass.linalg import EPS, TINY, Array, inner
 from gpclass.priors import Prior, SiteFactor
-from gpclass.priors.joint import Preconditioner
+from gpclass.priors.base import Preconditioner
 
-# Spacing of float64 at one.
-EPS: Final = float(np.finfo(np.float64).eps)
 # Halvings of a step in a line search; 2^-40 of a step changes nothing that float64 can tell.
 MAX_HALVINGS: Final = 40
 # Trials of a line search whose gain is below rounding: shorter steps gain even less.
@@ -21,33 +20,13 @@ MAX_TRIALS_BELOW_ROUNDING: Final = 4
 ARMIJO: Final = 1e-4
 # Part of the tolerance that is aimed at: one more solve with a factor that is there.
 FINER: Final = 1e-3
-# Stands for a scale of zero in quotients.
-TINY: Final = 1e-300
-
-
-class Terms(NamedTuple):
-    """Sum of the terms at f (NaN where it has no closed form), first and second derivative of each.
-
-    The second derivatives are at most zero, and exact near the mode; ``detail`` is the caller's.
-    """
-
-    total: float
-    first: Array
-    second: Array
-    detail: Any
-
-
-class ConcaveTerms(Protocol):
-    """A sum of concave functions, one of each latent value."""
-
-    def __call__(self, f: Array, nearby: Terms | None) -> Terms:
-        """Evaluate at f; ``nearby`` is what was found at the point before, a start for searches."""
 
 
 class ModePoint(NamedTuple):
     """A point ``f = K a``, ``sum_i term_i(f_i) - f^T K^-1 f / 2``, and its gradient by f.
 
-    ``scale`` is the largest gradient of a term, or one: under a large K all are tiny at the mode.
+    ``scale`` is the largest gradient of a term, at most one: under a large K all are tiny at the
+    mode.
     ``size`` is the largest entry of the gradient, in units of ``scale``.
     """
 
@@ -156,17 +135,28 @@ class NewtonSearch:
                 gain = trial.objective - point.objective
             else:  # the trapezoidal rule over the slopes
                 gain = 0.5 * step * (slope + float(trial.residual @ df))
-            if gain >= ARMIJO * step * slope and gain > noise:
+            if is_better(gain, step * slope, noise, trial.size, point.size):
                 return trial
-            # near the mode rounding hides the objective's change, but not its gradient's
-            hidden = abs(gain) <= noise + ARMIJO * step * abs(slope)
-            if hidden and trial.size < point.size:
-                return trial
-            below_rounding += hidden
+            below_rounding += hidden(gain, step * slope, noise)
             if below_rounding == MAX_TRIALS_BELOW_ROUNDING:
                 return None
             step *= 0.5
         return None
+
+
+def is_better(gain: float, predicted: float, noise: float, new_size: float, size: float) -> bool:
+    """Whether a trial gains enough (Armijo), or a smaller gradient where rounding hides its gain.
+
+    ``predicted`` is the gain to first order.
+    """
+    if gain >= ARMIJO * predicted and gain > noise:
+        return True
+    return hidden(gain, predicted, noise) and new_size < size
+
+
+def hidden(gain: float, predicted: float, noise: float) -> bool:
+    """Whether rounding hides a gain; near the mode the gradient still tells."""
+    return abs(gain) <= noise + ARMIJO * abs(predicted)
 
 
 def largest(a: Array) -> float:

@@ -10,11 +10,12 @@ import numpy as np
 from gpclass.inference.approximation import LARGEST_EVIDENCE, Outcome, SitePosterior
 from gpclass.inference.cavities import Copies, Rows
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.newton import EPS, ConcaveTerms, ModePoint, Terms
-from gpclass.linalg import Array
+from gpclass.inference.solvers.newton import ModePoint
+from gpclass.inference.terms import ConcaveTerms, Terms
+from gpclass.linalg import EPS, Array
 from gpclass.priors import Prior
 
-# Largest mismatch that rounding is an excuse for where site precisions grow without bound.
+# Largest mismatch that is attributed to rounding where site precisions grow without bound.
 ROUNDING_OF_LARGE_SITES: Final = 1e-6
 # A residual (`Sweep.residual`) above this is no solution, and no start for another solver.
 LARGEST_RESIDUAL: Final = 1e-3
@@ -22,7 +23,7 @@ LARGEST_RESIDUAL: Final = 1e-3
 # of a probit or logit site is at most one.
 LARGEST_ROUNDING: Final = 0.25
 # Sweeps where rounding of K leaves no solution to be found.
-HOPELESS_SWEEPS: Final = 5
+SWEEPS_UNDER_ROUNDING: Final = 5
 # Rounding of an objective, in units of float64's at its size: it is a sum over pairs of rows.
 OBJECTIVE_NOISE: Final = 1e4
 
@@ -102,11 +103,11 @@ class MarginalRule(SiteRule):
 class Solver(Protocol):
     """An iteration that searches for sites that match."""
 
-    def run(self, sites: Sites) -> "End":
+    def run(self, sites: Sites) -> "SolverResult":
         """Iterate from sites."""
 
 
-class End(NamedTuple):
+class SolverResult(NamedTuple):
     """The best sweep, why the iteration ended, and what it took."""
 
     sweep: Sweep
@@ -114,7 +115,7 @@ class End(NamedTuple):
     n_iter: int
     n_factorisations: int
 
-    def after(self, first: "End") -> "End":
+    def after(self, first: "SolverResult") -> "SolverResult":
         """Count the cost of the iteration that this one took over from."""
         return self._replace(
             n_iter=first.n_iter + self.n_iter,
@@ -125,11 +126,11 @@ class End(NamedTuple):
         self, rule: SiteRule, evidence: float
     ) -> tuple[SitePosterior, float, Outcome, int, int]:
         """Fields of `Approximation`, the outcome judged by the evidence."""
-        outcome = judged(self, rule, evidence)
+        outcome = final_outcome(self, rule, evidence)
         return self.sweep.posterior, evidence, outcome, self.n_iter, self.n_factorisations
 
 
-def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
+def final_outcome(end: SolverResult, rule: SiteRule, evidence: float) -> Outcome:
     """Outcome of an end whose evidence is known: a log evidence above zero is impossible.
 
     Where rounding of K is as large as what a label says, the end depends on the start. An end
@@ -140,7 +141,7 @@ def judged(end: End, rule: SiteRule, evidence: float) -> Outcome:
     matched = end.outcome.converged and end.outcome is not Outcome.ROUNDING
     if matched:
         return end.outcome if rule.copies.likelihood.log_concave else Outcome.ONE_OF_SEVERAL
-    if rounding_rules(rule.prior):
+    if rounding_dominates(rule.prior):
         return Outcome.LIMITED
     if end.outcome is Outcome.ROUNDING and end.sweep.residual > LARGEST_RESIDUAL:
         return Outcome.STALLED
@@ -153,7 +154,7 @@ def first_to_converge(
     sites: Sites,
     max_iter: int,
     fallback: int,
-) -> End:
+) -> SolverResult:
     """Run one solver after the other until one converges; else the end that is nearest to it.
 
     Each of ``solvers`` makes a solver for a number of sweeps: ``max_iter`` for the first, at most
@@ -161,8 +162,8 @@ def first_to_converge(
     if that is near a fixed point or has raised an objective, else from ``sites``. Where rounding
     of K leaves no solution only the first solver runs.
     """
-    few = min(max_iter, HOPELESS_SWEEPS)
-    end = solvers[0](few if rounding_rules(rule.prior) else max_iter).run(sites)
+    few = min(max_iter, SWEEPS_UNDER_ROUNDING)
+    end = solvers[0](few if rounding_dominates(rule.prior) else max_iter).run(sites)
     left = fallback * max_iter
     for i, solver in enumerate(solvers[1:], 2):
         if end.outcome.converged or left < 1 or rounding_of(rule.prior) > LARGEST_RESIDUAL:
@@ -189,7 +190,7 @@ def first_sweep(rule: SiteRule, sites: Sites) -> tuple[Sweep, int]:
 
 @final
 @dataclass
-class Best:
+class BestSweep:
     """The least residual so far, its sites, and the steps since it fell by half."""
 
     rule: SiteRule
@@ -197,11 +198,11 @@ class Best:
     success: Outcome = Outcome.CONVERGED
     sites: Sites = field(default_factory=lambda: Sites.zero(0), init=False)
     residual: float = field(default=np.inf, init=False)
-    age: int = field(default=-1, init=False)
+    since_halved: int = field(default=-1, init=False)
 
     def add(self, sweep: Sweep) -> None:
         """Compare with one more sweep."""
-        self.age = 0 if sweep.residual < 0.5 * self.residual else self.age + 1
+        self.since_halved = 0 if sweep.residual < 0.5 * self.residual else self.since_halved + 1
         if sweep.residual < self.residual:
             self.sites, self.residual = sweep.posterior.sites, sweep.residual
 
@@ -210,7 +211,7 @@ class Best:
         """Whether rounding alone may have caused the least residual."""
         return self.residual <= rounding_of_sites(self.rule.prior, self.sites)
 
-    def end(self, last: Sweep, outcome: Outcome, n_iter: int, made: int) -> End:
+    def end(self, last: Sweep, outcome: Outcome, n_iter: int, made: int) -> SolverResult:
         """End at the best sites, with ``outcome`` unless these match or rounding hides the rest."""
         if self.residual < last.residual:
             last = self.rule.sweep(SitePosterior.from_sites(self.rule.prior, self.sites))
@@ -220,7 +221,7 @@ class Best:
             outcome = self.success
         elif self.limited_by_rounding:
             outcome = Outcome.ROUNDING
-        return End(last, outcome, n_iter, made)
+        return SolverResult(last, outcome, n_iter, made)
 
 
 def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> float:
@@ -230,10 +231,9 @@ def mismatch(target: Sites, sites: Sites, variance: Array, count: Array) -> floa
     below one: under a large signal variance the natural parameters themselves are tiny.
     """
     reach = np.maximum(variance, 1.0 / np.maximum(1.0, np.abs(target.tau) / count))
-    return max(
-        float((reach * np.abs(target.tau - sites.tau) / count).max(initial=0.0)),
-        float((np.sqrt(reach) * np.abs(target.nu - sites.nu) / count).max(initial=0.0)),
-    )
+    by_tau = reach * np.abs(target.tau - sites.tau) / count
+    by_nu = np.sqrt(reach) * np.abs(target.nu - sites.nu) / count
+    return max(float(by_tau.max(initial=0.0)), float(by_nu.max(initial=0.0)))
 
 
 def falls(rule: SiteRule, before: Sweep, after: Sweep) -> bool:
@@ -243,7 +243,7 @@ def falls(rule: SiteRule, before: Sweep, after: Sweep) -> bool:
     return after.objective < before.objective - noise
 
 
-def rounding_rules(prior: Prior) -> bool:
+def rounding_dominates(prior: Prior) -> bool:
     """Whether rounding of K is as large as the information of a label: no end is a solution."""
     return rounding_of(prior) > LARGEST_ROUNDING
 

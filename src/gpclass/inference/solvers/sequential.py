@@ -10,7 +10,7 @@ from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
 from gpclass.inference.solvers.response import newton_steps
-from gpclass.inference.solvers.rule import Best, End, SiteRule, first_sweep
+from gpclass.inference.solvers.rule import BestSweep, SiteRule, SolverResult, first_sweep, mismatch
 from gpclass.linalg import Array
 from gpclass.priors import SequentialCovariance
 
@@ -40,15 +40,15 @@ class SequentialSweeps:
     renew: int = 5
     patience: int = 6
 
-    def run(self, sites: Sites) -> End:
+    def run(self, sites: Sites) -> SolverResult:
         """Iterate from sites."""
         rule = self.rule
         sweep, made = first_sweep(rule, sites)
-        best, outcome = Best(rule, self.tol), Outcome.MAX_ITER
+        best, outcome = BestSweep(rule, self.tol), Outcome.MAX_ITER
         n_iter, step, last = 0, 1.0, np.inf
         best.add(sweep)
         while n_iter < self.max_iter and sweep.residual > self.tol:
-            if best.age > self.patience:
+            if best.since_halved > self.patience:
                 outcome = Outcome.STALLED
                 break
             sweep = sweep.without_covariance()
@@ -96,7 +96,7 @@ class _Visits:
         return cls(sites.nu.copy(), sites.tau.copy(), posterior.mean.copy(), covariance, step)
 
     def sweep_over(self, rule: SiteRule, block: int) -> float:
-        """Visit every row; return the largest change of a site, in the units of `mismatch`."""
+        """Visit every row; return the largest `mismatch` of a site when it was visited."""
         n = len(self.nu)
         return max(
             self._visit_block(rule, slice(start, min(start + block, n)))
@@ -107,13 +107,19 @@ class _Visits:
         rows = self.covariance.rows(part)
         S, m = rows[:, part].copy(), self.mean[part].copy()
         old_nu, old_tau = self.nu[part].copy(), self.tau[part].copy()
-        largest = 0.0
+        asked_nu, asked_tau, variance = old_nu.copy(), old_tau.copy(), np.zeros(len(m))
         for j, i in enumerate(range(part.start, part.stop)):
             if not S[j, j] > 0.0:
                 continue
-            marginal = S[j, j] + self.covariance.own_variance(i, self.tau)
-            d_nu, d_tau, change = self._asked(rule, i, m[j], marginal)
-            largest = max(largest, change)
+            one = slice(j, j + 1)
+            variance[j] = S[j, j] + self.covariance.own_variance(i, self.tau)
+            row = np.array([i])
+            target = rule.target(m[one], variance[one], old_nu[one], old_tau[one], row)
+            asked_nu[one], asked_tau[one] = target.nu, target.tau
+            d_nu, d_tau = asked_nu[j] - old_nu[j], asked_tau[j] - old_tau[j]
+            if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
+                # no proper cavity: without this site the others may find one for it
+                d_nu, d_tau = -old_nu[j], -old_tau[j]
             d_nu, d_tau = self.step * d_nu, self.step * d_tau
             left = 1.0 + d_tau * S[j, j]
             if left < SMALLEST_LEFT:
@@ -125,20 +131,10 @@ class _Visits:
             self.nu[i] += d_nu
             self.tau[i] += d_tau
         self._apply(rows, part, self.nu[part] - old_nu, self.tau[part] - old_tau)
-        return largest
-
-    def _asked(
-        self, rule: SiteRule, i: int, m: float, variance: float
-    ) -> tuple[float, float, float]:
-        """Change of site i that its marginal asks for, and its size in the units of `mismatch`."""
-        nu, tau = self.nu[i : i + 1], self.tau[i : i + 1]
-        target = rule.target(np.array([m]), np.array([variance]), nu, tau, np.array([i]))
-        d_nu, d_tau = float(target.nu[0] - nu[0]), float(target.tau[0] - tau[0])
-        if not (np.isfinite(d_nu) and np.isfinite(d_tau)):
-            # no proper cavity: without this site the others may find one for it
-            return -float(nu[0]), -float(tau[0]), np.inf
-        reach = max(variance, 1.0 / max(1.0, abs(target.tau[0])))
-        return d_nu, d_tau, max(reach * abs(d_tau), float(np.sqrt(reach)) * abs(d_nu))
+        asked, count = Sites(asked_nu, asked_tau), rule.copies.count[part]
+        if not (np.isfinite(asked_nu).all() and np.isfinite(asked_tau).all()):
+            return np.inf
+        return mismatch(asked, Sites(old_nu, old_tau), variance, count)
 
     def _apply(self, rows: Array, part: slice, d_nu: Array, d_tau: Array) -> None:
         """Carry a block's changes to all of the posterior."""

@@ -10,17 +10,16 @@ import numpy as np
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome
 from gpclass.inference.solvers.newton import (
-    ARMIJO,
-    EPS,
     MAX_HALVINGS,
-    TINY,
     conjugate_gradients,
+    is_better,
     largest,
     outcome_at_rest,
 )
-from gpclass.linalg import Array, inner
+from gpclass.linalg import EPS, TINY, Array, inner
+from gpclass.priors.base import Preconditioner
 from gpclass.priors.classes import ClassSites
-from gpclass.priors.joint import Codes, JointFactor, JointPrior, Preconditioner
+from gpclass.priors.joint import Codes, JointFactor, JointPrior
 
 # Conjugate gradients take at most n / 3 steps with one product a step, n / 50 with solves by a
 # factor: as many cost less than a new factor of C + 1 matrices.
@@ -38,15 +37,18 @@ LEAST: Final = 1e-3
 CHANGED: Final = 0.5
 
 
-class SoftmaxTerms(NamedTuple):
-    """Total, gradient, and ``d_i = w_i pi_i`` of ``W_i = diag(d_i) - d_i d_i^T / w_i``."""
+class SoftmaxDerivatives(NamedTuple):
+    """Total, gradient, and d of ``W_i = diag(d_i) - d_i d_i^T / sum(d_i)``.
+
+    For the softmax itself ``d_i = w_i pi_i``.
+    """
 
     total: float
     first: Array
     d: Array
 
 
-def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
+def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxDerivatives:
     """``sum_i w_i log softmax(f_i)_{y_i}`` and its derivatives (RW06 eq. 3.34 to 3.38)."""
     rows = np.arange(len(F))
     shifted = F - F.max(axis=1, keepdims=True)
@@ -60,18 +62,18 @@ def softmax_terms(F: Array, codes: Codes, weights: Array) -> SoftmaxTerms:
     first = -d
     first[rows, codes] = 0.0
     first[rows, codes] = -first.sum(axis=1)
-    return SoftmaxTerms(float(np.einsum("i,i->", weights, log_p)), first, d)
+    return SoftmaxDerivatives(float(np.einsum("i,i->", weights, log_p)), first, d)
 
 
 def precision_product(d: Array, V: Array, sums: Array | None = None) -> Array:
-    """``W V`` for V of shape (n, C); ``sums`` are the `row_sums` of d, if known."""
+    """``W V`` for V of shape (n, C); ``sums`` are the `sums_or_one` of d, if known."""
     P = d * V
-    P -= d * (np.einsum("ic->i", P) / (row_sums(d) if sums is None else sums))[:, None]
+    P -= d * (np.einsum("ic->i", P) / (sums_or_one(d) if sums is None else sums))[:, None]
     return P
 
 
-def row_sums(d: Array) -> Array:
-    """Sums of the rows of d, shape (n,), with ones where they are zero."""
+def sums_or_one(d: Array) -> Array:
+    """Sums of the rows of d, shape (n,), and one where they are zero."""
     sums = d.sum(axis=1)
     return np.where(sums > 0, sums, 1.0)
 
@@ -79,14 +81,14 @@ def row_sums(d: Array) -> Array:
 class SoftmaxPoint(NamedTuple):
     """A point of the iteration: ``F = K A``, the objective, and its gradient by F.
 
-    ``scale`` is the largest of the terms' own gradients, or one; ``size`` the largest entry of the
-    gradient in units of ``scale``.
+    ``scale`` is the largest of the terms' own gradients, at most one; ``size`` the largest entry of
+    the gradient in units of ``scale``.
     """
 
     A: Array
     F: Array
     objective: float
-    terms: SoftmaxTerms
+    terms: SoftmaxDerivatives
     residual: Array
     scale: float
     size: float
@@ -140,10 +142,10 @@ class NewtonSystems:
 
     def _by_preconditioner(self, d: Array, R: Array, goal: float) -> tuple[Array, float]:
         scaled = d * self._variance
-        sums = row_sums(scaled)
+        sums = sums_or_one(scaled)
         # the mean of the diagonal of W_i, weighted by itself
         part = scaled / sums[:, None] * (1.0 - scaled / sums[:, None])
-        typical = (part**2).sum(axis=1) / row_sums(part)
+        typical = (part**2).sum(axis=1) / sums_or_one(part)
         omega = np.maximum(LEAST, TYPICAL * sums * typical) / self._variance
         if self._preconditioner is None or np.abs(np.log(omega / self._omega)).mean() > CHANGED:
             try:
@@ -164,7 +166,7 @@ class NewtonSystems:
     def _iterate(
         self, preconditioner: Preconditioner, d: Array, R: Array, goal: float, limit: int
     ) -> tuple[Array, float]:
-        precision = partial(precision_product, d, sums=row_sums(d))
+        precision = partial(precision_product, d, sums=sums_or_one(d))
         return conjugate_gradients(preconditioner, precision, R, goal, limit)
 
 
@@ -183,7 +185,7 @@ class SoftmaxMode:
     weights: Array
     tol: float
     max_iter: int
-    averaged: Callable[[Array], SoftmaxTerms] | None = None
+    averaged: Callable[[Array], SoftmaxDerivatives] | None = None
 
     @property
     def aim(self) -> float:
@@ -198,7 +200,7 @@ class SoftmaxMode:
         objective, size = terms.total - 0.5 * inner(A, F), largest(residual) / scale
         return SoftmaxPoint(A, F, objective, terms, residual, scale, size)
 
-    def _softmax(self, F: Array) -> SoftmaxTerms:
+    def _softmax(self, F: Array) -> SoftmaxDerivatives:
         return softmax_terms(F, self.codes, self.weights)
 
     def run(self, sites: ClassSites | None) -> SoftmaxEnd:
@@ -228,7 +230,7 @@ class SoftmaxMode:
         points = [self.at(nothing, nothing)]
         if sites is not None and np.isfinite(sites.b).all() and np.isfinite(sites.d).all():
             d = np.maximum(sites.d, 0.0)
-            d = d * (self.weights / row_sums(d))[:, None]
+            d = d * (self.weights / sums_or_one(d))[:, None]
             A = -d
             A[np.arange(len(d)), self.codes] += self.weights
             F = self.prior.multiply(A)
@@ -255,7 +257,7 @@ class SoftmaxMode:
         sums = np.einsum("ic,ic->c", deviations, np.abs(point.A))
         error = 8 * EPS * float(deviations.max(initial=0.0)) * float(sums.max(initial=0.0))
         d = point.terms.d
-        W = float((d * (1.0 - d / row_sums(d)[:, None])).max(initial=0.0))
+        W = float((d * (1.0 - d / sums_or_one(d)[:, None])).max(initial=0.0))
         return (error * W + 8 * EPS * float(np.abs(point.A).max(initial=0.0))) / point.scale
 
     def _line_search(self, point: SoftmaxPoint, dA: Array) -> SoftmaxPoint | None:
@@ -267,11 +269,7 @@ class SoftmaxMode:
         for _ in range(MAX_HALVINGS):
             trial = self.at(point.A + step * dA, point.F + step * dF)
             gain = trial.objective - point.objective
-            if gain >= ARMIJO * step * slope and gain > noise:
-                return trial
-            # near the mode rounding hides the gain, but not what is left of the gradient
-            hidden = abs(gain) <= noise + ARMIJO * step * abs(slope)
-            if hidden and trial.size < point.size:
+            if is_better(gain, step * slope, noise, trial.size, point.size):
                 return trial
             step *= 0.5
         return None

@@ -11,11 +11,18 @@ import numpy as np
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.inference.approximation import Outcome, SitePosterior
 from gpclass.inference.sites import Sites
-from gpclass.inference.solvers.acceleration import MEMORY, fixed_point
-from gpclass.inference.solvers.newton import TINY, ModePoint, NewtonSearch
+from gpclass.inference.solvers.acceleration import Anderson
+from gpclass.inference.solvers.newton import ModePoint, NewtonSearch
 from gpclass.inference.solvers.response import newton_step, newton_steps_to
-from gpclass.inference.solvers.rule import Best, End, SiteRule, Sweep, falls, first_sweep
-from gpclass.linalg import Array
+from gpclass.inference.solvers.rule import (
+    BestSweep,
+    SiteRule,
+    SolverResult,
+    Sweep,
+    falls,
+    first_sweep,
+)
+from gpclass.linalg import TINY, Array
 
 # Newton steps for the means between two factorisations.
 MEAN_STEPS: Final = 60
@@ -40,11 +47,11 @@ class VarianceIteration:
     tol: float
     max_iter: int
 
-    def run(self, sites: Sites) -> End:
+    def run(self, sites: Sites) -> SolverResult:
         """Iterate from sites."""
         rule = self.rule
         sweep, made = first_sweep(rule, sites)
-        best, v = Best(rule, self.tol), sweep.v
+        best, v = BestSweep(rule, self.tol), sweep.v
         last = newton_below = np.inf
         damping, n_iter, outcome, history = 1.0, 0, Outcome.MAX_ITER, _History()
         while True:
@@ -57,7 +64,7 @@ class VarianceIteration:
                 sweep, steps = newton_steps_to(rule, sweep, target, 0.1 * self.tol)
                 made, v = made + steps, sweep.v
             best.add(sweep)
-            hidden = best.age > PATIENCE and best.limited_by_rounding
+            hidden = best.since_halved > PATIENCE and best.limited_by_rounding
             if self._matched(sweep, last) or hidden or n_iter == self.max_iter:
                 break
             damping = _damping(damping, sweep.residual / last)
@@ -105,22 +112,20 @@ class VarianceIteration:
 
 @final
 class _History:
-    """Variances that were tried and found, in logarithms, for Anderson's acceleration."""
+    """Logarithms of variances, under Anderson's acceleration."""
 
     def __init__(self) -> None:
-        self._tried: list[Array] = []
-        self._found: list[Array] = []
+        self._anderson = Anderson()
+        self._last: Array | None = None
 
     def following(self, sweep: Sweep, last: float) -> Array:
         """Variances to try after a sweep; ``last`` is the residual of the one before."""
         found = np.log(np.maximum(sweep.v, TINY))
         if sweep.residual > GROWTH * last:
-            self._tried.clear()
-            self._found.clear()
-        if self._tried:
-            self._found = [*self._found, found][-MEMORY:]
-            found = fixed_point(self._tried[-len(self._found) :], self._found)
-        self._tried = [*self._tried, found][-MEMORY:]
+            self._anderson, self._last = Anderson(), None
+        if self._last is not None:
+            found = self._anderson.following(self._last, found)
+        self._last = found
         return np.asarray(np.exp(found))
 
 

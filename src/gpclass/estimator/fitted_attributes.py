@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils.validation import check_is_fitted
 
+from gpclass.blocks import AbsentBlocks
 from gpclass.estimator.calibration import temperature_of
 from gpclass.estimator.draws import arviz_dataset, hyperparameter_draws
 from gpclass.estimator.evidence import evidence_at
@@ -20,7 +21,7 @@ from gpclass.likelihoods import Likelihood
 from gpclass.linalg import Array
 
 
-class Learnt(ABC):
+class FittedAttributes(ABC):
     """What is read from the ``models_`` that a fit has learnt."""
 
     models_: list[Model]
@@ -84,7 +85,16 @@ class Learnt(ABC):
 
     @property
     def approximation_(self) -> Approximation | list[Approximation] | Any:
-        """Approximation of the problem (a list of them where there are several)."""
+        """Approximation of the problem (a list of them where there are several).
+
+        There is none after a fit to a Dask collection was saved and loaded: its rows are not saved.
+        """
+        sources = [getattr(one.problem, "source", None) for one in getattr(self, "models_", [])]
+        if any(isinstance(one, AbsentBlocks) for one in sources):
+            raise AttributeError(
+                "approximation_ needs the rows, which were a Dask collection and are not saved "
+                "with the model"
+            )
         return self._of_models(lambda model: model.approximation())
 
     @property

@@ -19,7 +19,7 @@ from gpclass.estimator.slopes import in_units_of_the_table, probability_slopes
 Array = NDArray[np.float64]
 
 
-class Questions(ABC):
+class PosteriorQueries(ABC):
     """What is read from the latents of new rows."""
 
     _inputs: Any
