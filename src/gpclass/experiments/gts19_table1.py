@@ -339,7 +339,8 @@ def _published() -> Iterator[Published]:
 
 def figures(results: Results) -> Mapping[str, "Figure"]:
     """Ours over the published error rates."""
-    picture = against_published(EXPERIMENT.published, found(results), tuple(GTS19))
+    errors = [one for one in EXPERIMENT.published if not one.row.startswith("seconds")]
+    picture = against_published(errors, found(results), tuple(GTS19))
     return {"Error rates; bars are ranges over five divisions into folds": picture}
 
 
@@ -376,6 +377,13 @@ EXPERIMENT = Experiment(
         "NT PEP" + PLAIN: "on ionosphere the fix alone makes an error of a quarter. How far it "
         "goes may depend on the number that replaces a negative variance, which is not printed; "
         "see the row where the precision is small instead.",
+        (
+            "NT SEP" + PLAIN,
+            "Thy.",
+        ): "the fix was needed 1,900 times in the ten folds, and on two of "
+        "them the search follows it to log evidences above zero, 28,730 nats once, which no model "
+        "has. The row shows what the fix can do; theirs went well, from one division into folds "
+        "and with a number in place of negative variances that is not printed.",
         ("Prob. PPL" + PLAIN, AVERAGE): "on five folds of ionosphere, thyroid and housing ten "
         "plain steps have not settled where the search ends: it follows an evidence up to 25 "
         "nats above the converged one, to errors of 0.86 and 1. Such an accident may be behind "
