@@ -28,14 +28,22 @@ def _folder() -> Path:
     return Path(folder)
 
 
-def sines(n: int = 50_000, n_test: int = 20_000) -> Split:
-    """``y = sign(2 sin x1 + x2 x3 + noise / 2)`` of ten normal columns."""
+def sines(n: int = 50_000, n_test: int = 20_000, n_columns: int = 10) -> Split:
+    """``y = sign(2 sin x1 + x2 x3 + noise / 2)`` of normal columns."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n + n_test, 10))
+    X = rng.standard_normal((n + n_test, n_columns))
     f = 2.0 * np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     y = np.where(f + 0.5 * rng.standard_normal(len(X)) > 0, 1, -1)
-    about = "Generated; seven of the ten columns say nothing. The best possible log loss is 0.167."
+    about = (
+        f"Generated; {n_columns - 3} of the {n_columns} columns say nothing. The best possible log "
+        "loss is 0.167."
+    )
     return Split(X[:n], y[:n], X[n:], y[n:], about)
+
+
+def sines_large() -> Split:
+    """Five million rows of twenty columns."""
+    return sines(5_000_000, 50_000, 20)
 
 
 def skin() -> Split:
@@ -120,6 +128,7 @@ def _upright(image: Any) -> Any:
 
 TABLES: Final[dict[str, Callable[[], Split]]] = {
     "sines": sines,
+    "sines_large": sines_large,
     "skin": skin,
     "flights": flights,
     "mnist": mnist,

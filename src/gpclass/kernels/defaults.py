@@ -68,7 +68,7 @@ def default_kernel(X: Any, shared: Sequence[int] | None = None) -> Kernel:
     with np.errstate(over="ignore"):
         scales = expected_lengths(rows)
         lengths = np.clip(np.where(scales > 0.0, scales, 1.0), *_LIMITS)
-        size = np.clip((rows * rows).sum(axis=1).mean() or 1.0, *_LIMITS)
+        size = np.clip(np.einsum("ij,ij->i", rows, rows).mean() or 1.0, *_LIMITS)
     slope = _LINEAR / size
     smooth = ConstantKernel(_SMOOTH, _SMOOTH * _VARIANCE_BOUNDS)
     linear = ConstantKernel(slope, slope * _VARIANCE_BOUNDS)
@@ -93,9 +93,9 @@ def expected_lengths(rows: Array) -> Array:
     """
     # squares of numbers of any size neither overflow nor vanish together
     largest = float(np.abs(rows).max(initial=0.0)) or 1.0
-    scaled = rows / largest
-    offsets = scaled - scaled[0]
-    deviations = offsets.std(axis=0)
+    offsets = rows / largest
+    offsets -= offsets[0].copy()
+    deviations = np.array([column.std() for column in offsets.T])
     units = np.where(two_valued(rows), np.sqrt(2.0) * np.ptp(offsets, axis=0), deviations)
     share = np.divide(deviations, units, out=np.zeros_like(units), where=units > 0.0)
     return np.asarray(largest * (np.sqrt((share**2).sum()) * units))

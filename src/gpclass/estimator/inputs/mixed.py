@@ -72,11 +72,17 @@ class MixedTable(Inputs):
     def rescale(self, X: Any, used: NDArray[np.intp] | None) -> Any:
         """Learn centres, scales and levels of distinct rows; return the matrix of all rows."""
         # numbers are finite, so infinity can stand for "missing", and is equal to itself
-        marked = np.where(np.isnan(X), np.inf, X)
-        rows = np.unique(marked if used is None else marked[used], axis=0)
+        missing = np.isnan(X)
+        marked = np.where(missing, np.inf, X) if missing.any() else X
+        self._learn(np.unique(marked if used is None else marked[used], axis=0))
+        del marked
+        return self._matrix(X)
+
+    def _learn(self, rows: Array) -> None:
+        """Centres, scales and levels of distinct rows, infinite where an entry is missing."""
         known = np.isfinite(rows)
-        low = np.where(known, rows, np.inf).min(axis=0)
-        high = np.where(known, rows, -np.inf).max(axis=0)
+        low = rows.min(axis=0, where=known, initial=np.inf)
+        high = rows.max(axis=0, where=known, initial=-np.inf)
         columns = range(rows.shape[1])
         self.arrange(low, high, ~known.all(axis=0), [np.unique(rows[:, j]) for j in columns])
         centres, scales = [], []
@@ -87,7 +93,6 @@ class MixedTable(Inputs):
             centres.append(centre)
             scales.append(np.sqrt(np.mean((unit - centre) ** 2)))
         self.centres, self.scales = np.array(centres), np.array(scales)
-        return self._matrix(X)
 
     def arrange(self, low: Array, high: Array, gaps: NDArray[np.bool_], codes: list[Array]) -> None:
         """Which columns the matrix has, by extremes, gaps and codes of the raw ones, (d,) each.
@@ -201,10 +206,17 @@ class MixedTable(Inputs):
         return np.repeat(np.arange(len(sizes)), sizes).tolist() or [0]
 
     def _matrix(self, raw: Array) -> Array:
+        """Rows of the matrix, a column of the table at a time: a large table has no copies."""
+        matrix = np.empty((len(raw), len(self.shared)))
+        places = iter(range(matrix.shape[1]))
+        settings = zip(self.numeric, self.exponents, self.centres, self.scales, strict=True)
         with np.errstate(over="ignore"):  # infinity becomes FARTHEST
-            unit = (np.ldexp(raw[:, self.numeric], self.exponents) - self.centres) / self.scales
-        blocks = [np.where(np.isnan(unit), 0.0, np.clip(unit, -FARTHEST, FARTHEST))]
-        blocks.append(np.isnan(raw[:, self.gaps]).astype(np.float64))
+            for j, exponent, centre, scale in settings:
+                unit = (np.ldexp(raw[:, j], exponent) - centre) / scale
+                unit[np.isnan(unit)] = 0.0
+                matrix[:, next(places)] = np.clip(unit, -FARTHEST, FARTHEST)
+        for j in self.gaps:
+            matrix[:, next(places)] = np.isnan(raw[:, j])
         for j, codes in enumerate(self.codes):
             if not codes.size:
                 continue
@@ -213,9 +225,11 @@ class MixedTable(Inputs):
             n = len(codes)
             elsewhere = (np.sqrt(2.0) - np.sqrt(2.0 + 2.0 * n)) / (2.0 * n)
             unknown = ~is_level.any(axis=1, keepdims=True)
-            blocks.append(np.where(unknown, elsewhere, LEVEL * is_level))
-        matrix = np.hstack(blocks)
-        return matrix if matrix.shape[1] else np.zeros((len(raw), 1))
+            matrix[:, [next(places) for _ in codes]] = np.where(
+                unknown, elsewhere, LEVEL * is_level
+            )
+        matrix[:, list(places)] = 0.0  # the one column of a table that says nothing
+        return matrix
 
     def _stacked(self, read: list[Array], n: int) -> Array:
         infinite = [name for name, x in zip(self.names, read, strict=True) if np.isinf(x).any()]
