@@ -1,6 +1,7 @@
 """The stage between a user's table and the kernels: what X may be."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from gpclass.estimator.inputs import (
     Objects,
     inputs_of,
 )
-from gpclass.kernels import Precomputed
+from gpclass.kernels import Precomputed, default_kernel
 
 pd = pytest.importorskip("pandas", reason="tables of files need pandas")
 
@@ -134,3 +135,21 @@ def test_a_fit_that_fails_leaves_the_earlier_one():
     assert model.predict_proba(X).tobytes() == P.tobytes()
     model.fit(X.to_numpy(), ILL)
     assert not hasattr(model, "feature_names_in_")
+
+
+def test_a_large_table_is_copied_thrice_at_most():
+    """Its matrix, its distinct rows, and what these are sorted or judged by."""
+    X = np.random.default_rng(0).standard_normal((20000, 20))
+    table = MixedTable()
+    raw = table.read(GaussianProcessClassifier(), X)
+    tracemalloc.start()
+    try:
+        matrix = table.rescale(raw, None)
+        learnt = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        default_kernel(matrix)
+        started = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert learnt < 2.5 * X.nbytes
+    assert started < 3.5 * X.nbytes
