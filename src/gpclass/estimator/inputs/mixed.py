@@ -83,8 +83,8 @@ class MixedTable(Inputs):
         known = np.isfinite(rows)
         low = rows.min(axis=0, where=known, initial=np.inf)
         high = rows.max(axis=0, where=known, initial=-np.inf)
-        columns = range(rows.shape[1])
-        self.arrange(low, high, ~known.all(axis=0), [np.unique(rows[:, j]) for j in columns])
+        gaps = np.asarray(~known.all(axis=0))
+        self.arrange(low, high, gaps, [np.unique(column) for column in rows.T])
         centres, scales = [], []
         for j, exponent in zip(self.numeric, self.exponents, strict=True):
             unit = np.ldexp(rows[known[:, j], j], exponent)
