@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpclass.exceptions import NotPositiveDefiniteError
 from gpclass.learning.hyperparameters import HyperPrior
 from gpclass.learning.learner import Learned, Node, Progress
-from gpclass.learning.objective import FAILURES, Objective, at_bounds
+from gpclass.learning.objective import FAILURES, Objective, Point, at_bounds
 from gpclass.learning.problem import Problem
 from gpclass.linalg import symmetric_eigen
 
@@ -68,6 +68,15 @@ class Neighbourhood:
         low, high = self.objective.problem.bounds.T
         return bool(((theta >= low) & (theta <= high)).all())
 
+    def evaluate(self, theta: Array) -> Point | None:
+        """The log density and its gradient; None where inference fails.
+
+        Inference starts at the mode's sites, not at those of the evaluation before: the value has
+        the same bits whatever was evaluated before.
+        """
+        self.objective.init = self.mode.sites
+        return self.objective.evaluate(theta, gradient=True)
+
     def node(self, theta: Array) -> tuple[Node, float] | None:
         """Inference at theta and the log density; None beyond the bounds, or where it fails."""
         problem = self.objective.problem
@@ -103,8 +112,7 @@ class Neighbourhood:
         return np.asarray(vectors / np.sqrt(np.clip(curvatures, low_curvature, high_curvature)))
 
     def _gradient(self, theta: Array) -> Array:
-        self.objective.init = self.mode.sites
-        found = self.objective.evaluate(theta, gradient=True)
+        found = self.evaluate(theta)
         if found is None or found.gradient is None:
             raise NotPositiveDefiniteError(
                 "the evidence cannot be evaluated next to its maximum, so that nothing is known of "

@@ -158,7 +158,7 @@ class _Target:
     def _both(self, z: Array) -> tuple[float, Array]:
         if self.at is None or not np.array_equal(z, self.at):
             around, theta = self.around, self.around.theta(z)
-            point = around.objective.evaluate(theta, True) if around.inside(theta) else None
+            point = around.evaluate(theta) if around.inside(theta) else None
             self.at = z.copy()
             if point is None or point.gradient is None:
                 self.known = np.inf, np.zeros(len(z))
